@@ -1,0 +1,40 @@
+# Two commands do everything on a fresh machine with python3, pip, make and git: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test setup dev lint docs benchmark clean
+
+demo: $(VENV)/.installed ## install lockgen, resolve the flagship against the bundled metadata, show the screen
+	$(BIN)/lockgen resolve --offline envs/pytorch-2.9-nlp.yaml
+
+test: $(VENV)/.installed-dev lint ## lint, type check, and the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed-dev ## regenerate the reference and build the site into site/
+	$(BIN)/python tools/reference.py
+	$(BIN)/pip install --quiet --group docs
+	$(BIN)/mkdocs build --strict
+
+benchmark: $(VENV)/.installed ## the flagship's resolve beside a bare solve and conda-lock, in one run
+	$(BIN)/python benchmarks/resolve.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install --quiet --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV) site build dist

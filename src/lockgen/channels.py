@@ -1,0 +1,159 @@
+"""Where package metadata comes from: live channels through rattler's client, or a folder that holds a snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import zstandard
+from rattler import Channel, Config, Gateway, PackageName, RepoDataRecord
+from rattler.repo_data.sparse import SparseRepoData
+
+from lockgen import matchspec
+from lockgen.channelname import channel_name
+from lockgen.errors import ChannelError, Problem
+from lockgen.lock.model import LockedPackage
+from lockgen.request import Request
+
+def bundled_snapshot() -> Path:
+    """The folder of the conda-forge metadata that comes with lockgen."""
+    return Path(str(resources.files("lockgen"))) / "snapshot"
+
+
+@dataclass(slots=True, kw_only=True)
+class Channels:
+    """Access to channel metadata; one value serves all solves of a run, so nothing is read twice."""
+
+    snapshot: Path | None = None
+    """A folder `CHANNEL/SUBDIR/repodata.json[.zst]` that stands for the live channels; None to reach them."""
+    _gateway: Gateway | None = None
+    _files: dict[tuple[str, str], SparseRepoData] = field(default_factory=dict)
+
+    def gateway(self) -> Gateway:
+        """Rattler's client, set up by its own configuration: mirrors, proxies, credentials."""
+        if self._gateway is None:
+            self._gateway = Gateway.from_config(Config.load_from_default_locations("lockgen"))
+        return self._gateway
+
+    def sources(self, request: Request) -> list[Any]:
+        """
+        What rattler solves from, highest priority first.
+
+        Raises:
+            ChannelError: the snapshot does not hold a channel.
+        """
+        found: list[Any] = []
+        for url in request.channels:
+            if self.snapshot is None or url.startswith("file://"):
+                found.append(Channel(url))
+                continue
+            parts = [self._file(url, subdir) for subdir in (request.platform, "noarch")]
+            if not any(parts):
+                raise ChannelError(
+                    Problem(message=f"the snapshot has no channel `{channel_name(url)}`", hint=_snapshot_hint(self.snapshot))
+                )
+            found += [part for part in parts if part]
+        return found
+
+    async def records(self, request: Request, names: Iterable[str]) -> dict[str, list[LockedPackage]]:
+        """All builds of some packages that the request may choose from, by name; strict priority is respected."""
+        wanted = sorted(set(names))
+        result: dict[str, list[LockedPackage]] = {name: [] for name in wanted}
+        live = [source for source in self.sources(request) if isinstance(source, Channel)]
+        queried = iter(
+            await self.gateway().query(live, [request.platform, "noarch"], wanted, recursive=False) if live else []
+        )
+        for source in self.sources(request):
+            batch = (
+                next(queried) if isinstance(source, Channel) else [r for n in wanted for r in source.load_records(PackageName(n))]
+            )
+            for record in batch:
+                result[record.name.normalized].append(package(record))
+        return {name: _visible(builds, request) for name, builds in result.items()}
+
+    def _file(self, url: str, subdir: str) -> SparseRepoData | None:
+        key = (url, subdir)
+        if key not in self._files:
+            path = _repodata(self.snapshot or Path(), url, subdir)
+            if path is None:
+                return None
+            self._files[key] = SparseRepoData(Channel(url), subdir, path)
+        return self._files[key]
+
+
+def _snapshot_hint(snapshot: Path) -> str:
+    held = sorted(child.name for child in snapshot.iterdir() if child.is_dir() and not child.name.startswith("_"))
+    return f"it holds: {', '.join(held)}; leave out `--offline` to reach the live channel"
+
+
+def _repodata(snapshot: Path, url: str, subdir: str) -> Path | None:
+    """The plain metadata file, unpacked into the user's cache where the snapshot holds it compressed."""
+    folder = snapshot / channel_name(url).replace("/", "_") / subdir
+    plain, packed = folder / "repodata.json", folder / "repodata.json.zst"
+    if plain.is_file():
+        return plain
+    return _unpacked(packed) if packed.is_file() else None
+
+
+def _unpacked(packed: Path) -> Path:
+    data = packed.read_bytes()
+    cache = Path(os.environ.get("LOCKGEN_CACHE_DIR") or platformdirs.user_cache_dir("lockgen")) / "repodata"
+    target = cache / f"{hashlib.sha256(data).hexdigest()}.json"
+    if target.is_file():
+        return target
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=cache)
+    except OSError:
+        handle, name = tempfile.mkstemp(suffix=".json")
+        target = Path(name)
+    with os.fdopen(handle, "wb") as out:
+        out.write(zstandard.ZstdDecompressor().decompressobj().decompress(data))
+    os.replace(name, target)
+    return target
+
+
+def _visible(builds: Sequence[LockedPackage], request: Request) -> list[LockedPackage]:
+    if request.cutoff:
+        from datetime import datetime
+
+        limit = datetime.fromisoformat(request.cutoff).timestamp() * 1000
+        builds = [build for build in builds if (build.timestamp or 0) <= limit]
+    if request.channel_priority == "strict" and builds:
+        first = min(request.channels.index(build.channel) for build in builds)
+        builds = [build for build in builds if build.channel == request.channels[first]]
+    return sorted(builds, key=lambda build: (matchspec.version_key(build.version), build.build_number, build.build))
+
+
+def package(record: RepoDataRecord) -> LockedPackage:
+    """A rattler record as a plain value."""
+    fields = json.loads(record.to_json())
+    features = fields.get("track_features") or ()
+    return LockedPackage(
+        name=fields["name"],
+        version=fields["version"],
+        build=fields["build"],
+        build_number=fields["build_number"],
+        subdir=fields["subdir"],
+        channel=record.channel.rstrip("/"),
+        url=record.url,
+        sha256=fields.get("sha256") or "",
+        md5=fields.get("md5") or "",
+        size=fields.get("size") or 0,
+        depends=tuple(fields.get("depends") or ()),
+        constrains=tuple(fields.get("constrains") or ()),
+        track_features=tuple(features.split() if isinstance(features, str) else features),
+        noarch=fields.get("noarch"),
+        license=fields.get("license"),
+        license_family=fields.get("license_family"),
+        timestamp=fields.get("timestamp"),
+        python_site_packages_path=fields.get("python_site_packages_path"),
+    )

@@ -1,0 +1,86 @@
+"""The program: commands, the boundary for errors, the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+
+from lockgen.cli import init, listing, resolve, schema, why
+from lockgen.errors import LockgenError
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None, help=__doc__
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"lockgen {version('lockgen')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Turn a short spec into locked, checked and explained conda environments."""
+
+
+app.command("resolve")(resolve.resolve)
+app.command("init")(init.init)
+app.command("list")(listing.listing)
+app.command("why")(why.why)
+app.command("schema")(schema.schema)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """
+    Run one command.
+
+    Returns:
+        0 yes or done, 1 the answer is no, 2 it could not be done.
+    """
+    try:
+        code = app(list(arguments), standalone_mode=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
+    except LockgenError as error:
+        _show(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return int(code or 0)
+
+
+def _show(error: LockgenError) -> None:
+    from lockgen.report import text
+
+    console = text.console(stderr=True)
+    for index, problem in enumerate(error.problems):
+        if index:
+            console.print()
+        console.print(text.problem(problem), soft_wrap=True)
+
+
+def main() -> NoReturn:
+    """Run, flush, and leave at once: rattler's threads can abort a normal shutdown (PyO3/pyo3-async-runtimes#40)."""
+    try:
+        code = run(sys.argv[1:])
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = code or 1
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

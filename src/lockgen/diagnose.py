@@ -1,0 +1,316 @@
+"""Why nothing answers a request: the user's own lines that stand in the way, and the choices that do solve."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lockgen import matchspec
+from lockgen.channelname import channel_name
+from lockgen.channels import Channels
+from lockgen.conflict import readable
+from lockgen.errors import ChannelError, Problem, Where
+from lockgen.knowledge import tables
+from lockgen.lock.consistency import check
+from lockgen.lock.model import LockedPackage
+from lockgen.plan import Planned, request_for
+from lockgen.request import Request
+from lockgen.solve import no_record, solvable, solvable_each
+from lockgen.spec.model import Cuda, version_spec
+from lockgen.spec.parse import Target
+
+ANY_PYTORCH = ">=1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Something the user could write instead, and what it gives."""
+
+    write: str
+    gives: str
+    confirmed: bool
+    """Solved and checked against the channel's metadata just now."""
+
+    def __str__(self) -> str:
+        return f"{self.write}\n    → {self.gives} ({'solved' if self.confirmed else 'not confirmed'})"
+
+
+async def unsolvable(planned: Planned, channels: Channels, tree: str) -> tuple[Problem, ...]:
+    """The problems of a request without an answer: one for each absent package, or one with the culprits."""
+    request = planned.request
+    names = {matchspec.name_of(wanted.spec) for wanted in request.requirements if not wanted.optional}
+    records = await channels.records(request, names)
+    absent = [name for name in sorted(names) if not records[name]]
+    if absent:
+        return tuple(_absent(planned, name) for name in absent)
+    if request.cuda and request.cuda.match == "exact" and await _is_due_to_toolkit(planned, channels):
+        return (await _no_exact(planned, channels, records["pytorch"], tree),)
+    culprits, cpu_only = await asyncio.gather(_culprits(planned, channels), _cpu_only(planned, channels))
+    return (_conflict(planned, culprits, tree, records, cpu_only=cpu_only),)
+
+
+def _absent(planned: Planned, name: str) -> Problem:
+    wanted = next(one for one in planned.request.requirements if matchspec.name_of(one.spec) == name)
+    hint = "is it spelled as the channel spells it?"
+    if wanted.key.startswith("extras."):
+        use = planned.target.settings.extras[int(wanted.key.split(".")[1])]
+        hint = f"`{{name: {use.name}, optional: true}}` leaves out what the channel lacks, and says so"
+    return Problem(
+        message=f"`{name}`: {no_record(planned.request)}", where=planned.target.where(wanted.key), hint=hint
+    )
+
+
+def _without(request: Request, key: str) -> Request:
+    """The request as if a key of the spec were not there."""
+    return replace(
+        request,
+        requirements=tuple(one for one in request.requirements if one.key != key),
+        constraints=tuple(one for one in request.constraints if one.key != key),
+    )
+
+
+def _loosened(planned: Planned, key: str) -> Request:
+    """The request with one key taken back; a GPU stays asked for, in any version of PyTorch and of CUDA."""
+    target = planned.target
+    if key == "pytorch":
+        return request_for(varied(target, pytorch=ANY_PYTORCH))
+    return _without(planned.request, key)
+
+
+async def _culprits(planned: Planned, channels: Channels) -> list[tuple[str, tuple[LockedPackage, ...]]]:
+    """Keys of the spec without which there is an answer, each with that answer."""
+    request = planned.request
+    keys = list(dict.fromkeys(one.key for one in (*request.requirements, *request.constraints) if not one.optional))
+    answers = await solvable_each([_loosened(planned, key) for key in keys], channels)
+    return [(key, answer) for key, answer in zip(keys, answers, strict=True) if answer is not None]
+
+
+async def _cpu_only(planned: Planned, channels: Channels) -> bool:
+    """Whether the same spec has an answer with CPU builds: then it is the GPU that cannot be had."""
+    if planned.request.cuda is None:
+        return False
+    return await solvable(request_for(varied(planned.target, cuda=Cuda(version="none"))), channels) is not None
+
+
+def _conflict(
+    planned: Planned,
+    culprits: Sequence[tuple[str, tuple[LockedPackage, ...]]],
+    tree: str,
+    records: dict[str, list[LockedPackage]],
+    *,
+    cpu_only: bool,
+) -> Problem:
+    target = planned.target
+    order = {"cuda": 1, "pytorch": 2}
+    ranked = sorted(culprits, key=lambda pair: order.get(pair[0], 0))
+    where = target.where(ranked[0][0] if ranked else "pytorch")
+    message = f"nothing answers the spec on {_place(planned)}"
+    if cpu_only:
+        message = f"no GPU build answers the spec on {_place(planned)}, only CPU builds do: they are not taken silently"
+    hints = [hint for key, answer in ranked for hint in _culprit_hint(planned, key, answer)]
+    hints += _nothing_matches(planned, records)
+    return Problem(
+        message=message,
+        where=where,
+        detail=readable(tree),
+        hint="\n".join(dict.fromkeys(hints)) or "no single line of the spec is to blame: loosen two or more of them",
+    )
+
+
+def _place(planned: Planned) -> str:
+    variant = planned.target.variant
+    return f"{planned.request.platform} (variant {variant})" if variant else planned.request.platform
+
+
+def _culprit_hint(planned: Planned, key: str, answer: tuple[LockedPackage, ...]) -> list[str]:
+    """What a line of the spec excludes, and what there would be without it."""
+    target, request = planned.target, planned.request
+    ours = [one for one in (*request.requirements, *request.constraints) if one.key == key]
+    chosen = {package.name: package for package in answer}
+    names = list(dict.fromkeys(matchspec.name_of(one.spec) for one in ours))
+    instead = [f"{chosen[name].name} {chosen[name].version}" for name in names if name in chosen]
+    where = target.where(key)
+    said = ours[0].because if len({one.because for one in ours}) == 1 else _written(where)
+    result = f" it solves with {', '.join(instead[:3])}" if instead else " it solves"
+    return [f"line {where.line} excludes the candidates: `{said}`; without it,{result}"]
+
+
+def _written(where: Where) -> str:
+    return where.text.strip()
+
+
+def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) -> list[str]:
+    """For requirements that no build matches at all: which versions there are."""
+    hints = []
+    for wanted in planned.request.requirements:
+        builds = records.get(matchspec.name_of(wanted.spec), [])
+        if not builds or any(matchspec.Universe([build]).satisfies(wanted.spec) for build in builds):
+            continue
+        versions = list(dict.fromkeys(build.version for build in reversed(builds)))[:6]
+        place = planned.target.where(wanted.key)
+        hints.append(
+            f"line {place.line}: no build matches `{wanted.spec}`; the channel has {wanted.spec.split()[0]} {', '.join(versions)}"
+        )
+    return hints
+
+
+def varied(target: Target, **changes: Any) -> Target:
+    """The same target with some settings changed."""
+    return replace(target, settings=target.settings.model_copy(update=changes))
+
+
+async def _is_due_to_toolkit(planned: Planned, channels: Channels) -> bool:
+    """Whether the request has an answer once the exact toolkit is not insisted on."""
+    return await _confirmed(_compatible(planned.target), channels) is not None
+
+
+def _compatible(target: Target) -> Target:
+    assert target.settings.cuda is not None
+    return varied(target, cuda=Cuda(version=target.settings.cuda.version, match="compatible"))
+
+
+async def _no_exact(
+    planned: Planned, channels: Channels, builds: Sequence[LockedPackage], tree: str
+) -> Problem:
+    target, ask = planned.target, planned.request.cuda
+    assert ask is not None
+    choices = await choices_for_exact(planned, channels, builds)
+    wanted = target.settings.pytorch
+    where = target.where("cuda")
+    lines = [
+        f"{target.where('pytorch')}: asks for pytorch {wanted}",
+        f"{where}: asks for CUDA {ask.version}, exactly",
+        "",
+        readable(tree),
+        "",
+        "the nearest real choices:",
+        *(f"- {choice}" for choice in choices),
+    ]
+    return Problem(
+        message=f"no pytorch {wanted} on {_place(planned)} goes with exactly CUDA {ask.version}",
+        where=where,
+        detail="\n".join(lines),
+        hint="take one of the choices above; the first keeps both the PyTorch and the machines that were asked for",
+    )
+
+
+async def choices_for_exact(
+    planned: Planned, channels: Channels, builds: Sequence[LockedPackage]
+) -> tuple[Choice, ...]:
+    """Another CUDA for this PyTorch, another PyTorch for this CUDA, another channel; then wheels."""
+    target, request = planned.target, planned.request
+    ask = request.cuda
+    assert ask is not None
+    provider = tables.provider_for(request.channels)
+    universe = [build for build in builds if _matches_pytorch(planned, build)]
+    toolkits = sorted({cuda for build in universe if (cuda := provider.cuda_of(build.build))}, key=matchspec.version_key)
+    attempts: list[tuple[str, list[Target]]] = [(f'cuda: "{ask.version}"', [_compatible(target)])]
+    for cuda in reversed(toolkits):
+        attempts.append(
+            (f'cuda: {{version: "{cuda}", match: exact}}', [varied(target, cuda=Cuda(version=cuda, match="exact"))])
+        )
+    older = [varied(target, pytorch=ANY_PYTORCH), varied(target, pytorch=ANY_PYTORCH, python=None)]
+    attempts.append(("", older))
+    found = await asyncio.gather(*(_attempt(write, targets, target, channels) for write, targets in attempts))
+    elsewhere = await asyncio.gather(*(_elsewhere(other, target, channels) for other in _others(provider, target)))
+    wheels = [
+        Choice(
+            write=f"outside conda: the wheel torch {wheel.pytorch} for CUDA {wheel.cuda}",
+            gives="not a conda package, lockgen does not lock it",
+            confirmed=False,
+        )
+        for wheel in tables.wheel_choices(target.settings.pytorch or "", ask.version)
+    ]
+    return (*(one for one in found if one), *(one for one in elsewhere if one), *wheels)
+
+
+def _matches_pytorch(planned: Planned, build: LockedPackage) -> bool:
+    wanted = next((one for one in planned.request.requirements if one.key == "pytorch"), None)
+    return wanted is not None and matchspec.Universe([build]).satisfies(wanted.spec)
+
+
+async def _attempt(write: str, targets: Sequence[Target], asked: Target, channels: Channels) -> Choice | None:
+    """The first of some targets that has a good answer, as a choice."""
+    for target in targets:
+        packages = await _confirmed(target, channels)
+        if packages:
+            return Choice(write=write or _written_as(packages, asked), gives=_gives(packages, target), confirmed=True)
+    return None
+
+
+async def _confirmed(target: Target, channels: Channels) -> tuple[LockedPackage, ...] | None:
+    """The answer to a target, if there is one and it passes every check."""
+    request = request_for(target)
+    packages = await solvable(request, channels)
+    return packages if packages and not check(request, packages) else None
+
+
+def _written_as(packages: Sequence[LockedPackage], asked: Target) -> str:
+    """The keys that have to change to get these packages."""
+    chosen = {package.name: package.version.split(".") for package in packages}
+    lines = [f'pytorch: "{".".join(chosen["pytorch"][:2])}"']
+    python = ".".join(chosen["python"][:2])
+    if asked.settings.python and not matchspec.version_within(".".join(chosen["python"]), f"{python}.*,{_range(asked)}"):
+        lines.append(f'python: "{python}"')
+    return ", ".join(lines)
+
+
+def _range(asked: Target) -> str:
+    return version_spec(asked.settings.python or "*")
+
+
+def _gives(packages: Sequence[LockedPackage], target: Target) -> str:
+    chosen = {package.name: package for package in packages}
+    pytorch, python = chosen.get("pytorch"), chosen.get("python")
+    provider = tables.provider_for(request_for(target).channels)
+    toolkit = chosen.get(provider.toolkit_package)
+    parts = [f"pytorch {pytorch.version} {pytorch.build}" if pytorch else "", f"python {python.version}" if python else ""]
+    if toolkit:
+        cuda = ".".join(toolkit.version.split(".")[:2])
+        parts += [f"CUDA {cuda}", f"driver {tables.min_driver(cuda)} or newer"]
+    if pytorch:
+        parts.append(f"from {channel_name(pytorch.channel)}")
+    return ", ".join(part for part in parts if part)
+
+
+def _others(current: tables.Provider, target: Target) -> list[tables.Provider]:
+    return [other for other in tables.providers() if other.name != current.name and other.channels]
+
+
+async def _elsewhere(other: tables.Provider, target: Target, channels: Channels) -> Choice | None:
+    """Another provider's channels before the spec's own."""
+    assert target.settings.cuda is not None
+    names = [channel_name(url) for url in other.channels]
+    listed = [*names, *(name for name in target.settings.channels if name not in names)]
+    moved = varied(target, channels=listed)
+    tries = [moved, varied(moved, pytorch=ANY_PYTORCH), varied(moved, pytorch=ANY_PYTORCH, python=None)]
+    write = f"channels: [{', '.join(listed)}]"
+    try:
+        for one in tries:
+            packages = await _confirmed(one, channels)
+            if packages:
+                keys = _written_as(packages, target)
+                return Choice(write=f"{write}, {keys}", gives=_gives(packages, one), confirmed=True)
+    except ChannelError:
+        rows = other.pytorch_with(target.settings.cuda.version, target.platform)
+        if rows:
+            keys = f"pytorch: \"{'.'.join(rows[0].pytorch_min.split('.')[:2])}\""
+            return Choice(write=f"{write}, {keys}", gives=f"a build that {other.name} is known to have", confirmed=False)
+    return None
+
+
+async def choices_for_gpus(planned: Planned, channels: Channels) -> tuple[Choice, ...]:
+    """CUDA versions, and PyTorch versions, whose builds cover every GPU of the spec."""
+    target = planned.target
+    assert target.settings.cuda is not None
+    majors: dict[str, str] = {}
+    for toolkit in tables.toolkits():
+        majors[toolkit.cuda.split(".")[0]] = toolkit.cuda
+    attempts = [
+        (f'cuda: "{cuda}"', [varied(target, cuda=Cuda(version=cuda, match="compatible"))]) for cuda in majors.values()
+    ]
+    attempts.append(("", [varied(target, pytorch=ANY_PYTORCH), varied(target, pytorch=ANY_PYTORCH, python=None)]))
+    found = await asyncio.gather(*(_attempt(write, targets, target, channels) for write, targets in attempts))
+    return tuple(one for one in found if one)

@@ -1,0 +1,96 @@
+"""What a user is told when something is wrong: where, what, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """A place in a text file; `line` and `column` count from 1, `width` is how many characters to underline."""
+
+    file: str
+    line: int
+    column: int
+    text: str = ""
+    """The whole line, without its end."""
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong. The message is lower case without a full stop; the hint says what to do next."""
+
+    message: str
+    where: Where | None = None
+    hint: str | None = None
+    detail: str | None = None
+    """More lines to show as they are: a solver's tree, a table of choices."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {self.message}" if self.where else self.message]
+        if self.where and self.where.text:
+            lines += _underlined(self.where)
+        if self.detail:
+            lines += [f"  {line}".rstrip() for line in self.detail.splitlines()]
+        if self.hint:
+            first, *rest = self.hint.splitlines()
+            lines += [f"  hint: {first}", *(f"        {line}".rstrip() for line in rest)]
+        return "\n".join(lines)
+
+
+def _underlined(where: Where) -> list[str]:
+    """The line in question and a row of `^` below the part that is meant; tabs shown as one space."""
+    gutter = str(where.line)
+    text = where.text.expandtabs(1)
+    mark = " " * (where.column - 1) + "^" * max(1, min(where.width, len(text) - where.column + 1))
+    return [f"  {gutter} | {text}", f"  {' ' * len(gutter)} | {mark}"]
+
+
+class LockgenError(Exception):
+    """A mistake that is the user's to mend, or a state of the world; anything else is a bug and shows a traceback."""
+
+    exit_code = 2
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__("\n\n".join(str(problem) for problem in problems))
+
+
+class SpecError(LockgenError):
+    """The spec cannot be read."""
+
+
+class PlanError(LockgenError):
+    """The spec can be read, but what it asks for contradicts itself or the facts."""
+
+
+class ChannelError(LockgenError):
+    """A channel's metadata cannot be had."""
+
+
+class Unsolvable(LockgenError):
+    """No set of packages answers the request."""
+
+
+class AnswerError(LockgenError):
+    """The solver gave an answer that is not what was asked for."""
+
+
+class LockError(LockgenError):
+    """A lock file cannot be read or written."""
+
+
+class UsageError(LockgenError):
+    """A command was called with arguments that do not go together."""
+
+
+def error_from(kind: type[LockgenError], problems: Iterable[Problem]) -> None:
+    """Raise one error with all problems, if there are any."""
+    found = tuple(problems)
+    if found:
+        raise kind(*found)

@@ -1,0 +1,83 @@
+"""Base images by digest."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+from lockgen.knowledge.reader import FactError, facts, names_in
+
+Role = Literal["base", "installer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image to build on, or in."""
+
+    name: str
+    """`debian-bookworm-slim`."""
+    reference: str
+    """`docker.io/library/debian:bookworm-slim`."""
+    digest: str
+    """`sha256:` and 64 hex digits."""
+    role: Role
+    """`base` of a final image, or `installer` in a build stage."""
+    glibc: str
+    user: str
+    """The user it starts as."""
+    ca_bundle: str | None
+    """Path of its CA certificates, None where it has none."""
+    note: str
+    default: bool
+    """The one that is taken where the spec names none; one a role."""
+    source: str
+    checked: datetime.date
+
+    @property
+    def pinned(self) -> str:
+        """Reference and digest, as `FROM` takes them."""
+        return f"{self.reference}@{self.digest}"
+
+
+@functools.cache
+def images() -> tuple[Image, ...]:
+    """All images, sorted by name."""
+    return tuple(_image(name) for name in names_in("images"))
+
+
+def image(name: str) -> Image | None:
+    """The image of this name, None for an unknown one."""
+    return _image(name) if name in names_in("images") else None
+
+
+def default_image(role: Role) -> Image:
+    """The image that is taken where the spec names none."""
+    return next(row for row in images() if row.role == role and row.default)
+
+
+@functools.cache
+def _image(name: str) -> Image:
+    table = facts(f"images/{name}.toml")
+    return Image(
+        name=table.text("name"),
+        reference=table.text("reference"),
+        digest=table.text("digest"),
+        role=_role(table.file, table.text("role")),
+        glibc=table.text("glibc"),
+        user=table.text("user"),
+        ca_bundle=table.text_or_none("ca_bundle"),
+        note=table.text("note"),
+        default=table.flag("default"),
+        source=table.text("source"),
+        checked=table.date("checked"),
+    )
+
+
+def _role(file: str, role: str) -> Role:
+    if role == "base":
+        return "base"
+    if role == "installer":
+        return "installer"
+    raise FactError(file, "role", "expected `base` or `installer`")

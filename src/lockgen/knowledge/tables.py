@@ -1,0 +1,88 @@
+"""The questions that the rest of lockgen asks about the world; all answers are data in this folder."""
+
+from __future__ import annotations
+
+from lockgen.knowledge.cuda import (
+    Limit,
+    MinorCompatibility,
+    Toolkit,
+    cuda_platforms,
+    driver_supports,
+    has_cuda,
+    min_driver,
+    minor_compatibility,
+    minor_version_limits,
+    toolkit,
+    toolkits,
+)
+from lockgen.knowledge.extra import Extra, ExtraPackage, Service, extra, extra_names, load_extra
+from lockgen.knowledge.gpu import Gpu, gpu, gpu_names
+from lockgen.knowledge.image import Image, default_image, image, images
+from lockgen.knowledge.provider import (
+    Build,
+    Capabilities,
+    Companion,
+    Exempt,
+    Flavour,
+    Provider,
+    provider,
+    provider_for,
+    providers,
+)
+from lockgen.knowledge.singleton import Member, SingletonGroup, SingletonProvider, singleton_groups
+from lockgen.knowledge.system import System, default_virtual_packages, platforms, system, systems
+from lockgen.knowledge.versions import compare_versions, is_within, numbers, reaches
+from lockgen.knowledge.wheel import WheelChoice, WheelRow, wheel_choices, wheel_rows
+
+__all__ = [
+    "Build",
+    "Capabilities",
+    "Companion",
+    "Exempt",
+    "Extra",
+    "ExtraPackage",
+    "Flavour",
+    "Gpu",
+    "Image",
+    "Limit",
+    "Member",
+    "MinorCompatibility",
+    "Provider",
+    "Service",
+    "SingletonGroup",
+    "SingletonProvider",
+    "System",
+    "Toolkit",
+    "WheelChoice",
+    "WheelRow",
+    "compare_versions",
+    "cuda_platforms",
+    "default_image",
+    "default_virtual_packages",
+    "driver_supports",
+    "extra",
+    "extra_names",
+    "gpu",
+    "gpu_names",
+    "has_cuda",
+    "image",
+    "images",
+    "is_within",
+    "load_extra",
+    "min_driver",
+    "minor_compatibility",
+    "minor_version_limits",
+    "numbers",
+    "platforms",
+    "provider",
+    "provider_for",
+    "providers",
+    "reaches",
+    "singleton_groups",
+    "system",
+    "systems",
+    "toolkit",
+    "toolkits",
+    "wheel_choices",
+    "wheel_rows",
+]

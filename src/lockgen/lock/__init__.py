@@ -1,0 +1,1 @@
+"""Locks: the value, its formats, and the questions asked of it."""

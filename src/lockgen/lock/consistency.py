@@ -1,0 +1,131 @@
+"""Whether an answer is what was asked for, whatever the solver said. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lockgen import matchspec
+from lockgen.knowledge import tables
+from lockgen.lock.cuda import locked_cuda
+from lockgen.lock.model import LockedPackage
+from lockgen.request import Request
+
+Finding = tuple[str, str]
+"""A message, and the dotted key of the spec that it concerns (empty where none does)."""
+
+
+def check(request: Request, packages: Sequence[LockedPackage]) -> tuple[Finding, ...]:
+    """Everything in an answer that is not as asked; empty for a good one."""
+    provider = tables.provider_for(request.channels)
+    return (
+        *_records(packages),
+        *_relations(request, packages),
+        *flavours(request, packages, provider),
+        *_cuda(request, packages, provider),
+        *_singletons(request, packages),
+    )
+
+
+def _records(packages: Sequence[LockedPackage]) -> Iterator[Finding]:
+    for name, count in sorted(Counter(package.name for package in packages).items()):
+        if count > 1:
+            yield f"`{name}` is in the answer {count} times", ""
+    for package in packages:
+        missing = [field for field in ("url", "sha256", "md5", "size") if not getattr(package, field)]
+        if missing:
+            yield f"the channel gives no {', '.join(missing)} for `{package.filename}`: it cannot be locked", ""
+
+
+def _relations(request: Request, packages: Sequence[LockedPackage]) -> Iterator[Finding]:
+    """Every requirement is met, and every record's `depends` and `constrains` hold, virtual packages included."""
+    universe = matchspec.Universe(packages, request.virtual_packages)
+    for wanted in request.requirements:
+        if not universe.satisfies(wanted.spec):
+            yield f"nothing in the answer matches `{wanted.spec}`", wanted.key
+    for limit in request.constraints:
+        if universe.has(limit.spec) and not universe.satisfies(limit.spec):
+            yield f"the answer breaks the constraint `{limit.spec}`", limit.key
+    for package in packages:
+        for spec in package.depends:
+            if not universe.satisfies(spec):
+                yield _unmet(package, spec, request)
+        for spec in package.constrains:
+            if universe.has(spec) and not universe.satisfies(spec):
+                yield f"`{package.name} {package.version}` does not go with what is there: it constrains `{spec}`", ""
+
+
+def _unmet(package: LockedPackage, spec: str, request: Request) -> Finding:
+    name = matchspec.name_of(spec)
+    if not name.startswith("__"):
+        return f"`{package.name} {package.version}` needs `{spec}`, which is not in the answer", ""
+    has = next((text for text in request.virtual_packages if text.startswith(f"{name}=")), None)
+    key = "cuda" if name == "__cuda" else "system"
+    seen = f"the spec's system has `{has}`" if has else "the spec's system has none"
+    return f"`{package.name} {package.version}` cannot run on the oldest system: it needs `{spec}`, {seen}", key
+
+
+def flavours(request: Request, packages: Sequence[LockedPackage], provider: tables.Provider) -> Iterator[Finding]:
+    """GPU asked: no package that comes in both kinds is a CPU build. CPU asked: none is a GPU build."""
+    wanted = "gpu" if request.cuda else "cpu"
+    for package in packages:
+        flavour = provider.flavour(package.build)
+        if flavour in (None, wanted) or provider.exemption(package.name):
+            continue
+        yield (
+            f"`{package.name} {package.version} {package.build}` is a {flavour.upper()} build, {wanted.upper()} was asked for",
+            "cuda",
+        )
+    if request.cuda:
+        for package in packages:
+            companion = provider.companion(package.name)
+            if companion and companion.gpu and provider.flavour(package.build) is None:
+                yield f"`{package.name} {package.version} {package.build}` is not known to be a GPU build", "cuda"
+
+
+def _cuda(request: Request, packages: Sequence[LockedPackage], provider: tables.Provider) -> Iterator[Finding]:
+    """The toolkit's major, the GPUs and the driver are as asked."""
+    ask, locked = request.cuda, locked_cuda(packages, provider)
+    pytorch = next((package for package in packages if package.name == "pytorch"), None)
+    if ask is None or locked is None:
+        return
+    if locked.split(".")[0] != ask.version.split(".")[0]:
+        yield f"CUDA {locked} is locked, {ask.version} was asked for: another major", "cuda"
+    if ask.match == "exact" and locked != ask.version:
+        yield f"CUDA {locked} is locked, exactly {ask.version} was asked for", "cuda"
+    floor = tables.min_driver(locked)
+    if ask.driver and floor and not tables.reaches(ask.driver, floor):
+        yield f"CUDA {locked} needs driver {floor} or newer, the spec allows {ask.driver}", "driver"
+    built_for = provider.cuda_of(pytorch.build) if pytorch else None
+    if pytorch and built_for and ask.gpus:
+        covered = provider.capabilities(pytorch.version, built_for, request.platform)
+        jit = matchspec.version_key(ask.version) >= matchspec.version_key(locked)
+        for capability in ask.gpus:
+            if covered is None:
+                yield f"which GPUs `pytorch {pytorch.version} {pytorch.build}` covers is not known", "gpus"
+            elif not _runs(covered, capability, jit=jit):
+                yield (
+                    f"`pytorch {pytorch.version} {pytorch.build}` has no code for compute capability {capability}",
+                    "gpus",
+                )
+
+
+def _runs(covered: tables.Capabilities, capability: str, *, jit: bool) -> bool:
+    """
+    Whether a build runs on a GPU: by its own code, or by PTX where the driver can translate it.
+
+    Only a driver that knows the locked toolkit can; under minor-version compatibility it does not.
+    """
+    gpu = tables.gpu(capability)
+    how = covered.covers(gpu) if gpu else None
+    return how == "native" or (how == "ptx" and jit)
+
+
+def _singletons(request: Request, packages: Sequence[LockedPackage]) -> Iterator[Finding]:
+    """One OpenMP, one BLAS, one set of CUDA libraries."""
+    pairs = [(package.name, package.build) for package in packages]
+    for group in tables.singleton_groups():
+        present = group.present(pairs, request.platform)
+        if len(present) > 1:
+            names = ", ".join(f"{one.name} ({', '.join(one.packages_in(pairs))})" for one in present)
+            yield f"more than one {group.title}: {names}; {group.reason}", ""

@@ -1,0 +1,192 @@
+"""Locks on a terminal: what was chosen and why. Renders values, computes nothing that another module knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lockgen import matchspec
+from lockgen.channelname import channel_name
+from lockgen.errors import Problem
+from lockgen.lock.model import CudaFacts, Lock, LockedPackage, PlatformLock
+from lockgen.lock.why import Chain
+from lockgen.request import Requirement
+from lockgen.spec.idioms import Note
+
+LARGEST = 5
+_SORT = {"size": lambda one: (-one.size, one.name), "channel": lambda one: (one.channel, one.name)}
+
+
+def size(count: int) -> str:
+    """Bytes as people read them, in powers of ten: `4.13 GB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 999.5:
+            return f"{amount:.0f} {unit}" if amount >= 100 or unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.2f} GB"
+
+
+def problem(one: Problem) -> Text:
+    """An error as it is shown: the word `error` in red, the rest as it is."""
+    return Text.assemble(("error", "bold red"), ": ", str(one))
+
+
+def note(one: Note) -> Text:
+    """Something that was read or done otherwise than written."""
+    place = f"{one.where}: " if one.where else ""
+    return Text.assemble(("note", "bold yellow"), f": {place}{one.message}")
+
+
+def resolved(locks: Sequence[Lock]) -> RenderableType:
+    """The whole answer, one block for each variant and platform."""
+    return Group(*(_platform(lock, one) for lock in locks for one in lock.platforms))
+
+
+def _platform(lock: Lock, one: PlatformLock) -> RenderableType:
+    name = f"{lock.name} · {lock.variant}" if lock.variant else lock.name
+    total = size(sum(package.size for package in one.packages))
+    head = Text.assemble(
+        (name, "bold"), " on ", (one.platform, "bold"), f": {len(one.packages)} packages, {total} to download"
+    )
+    rows = [_choices(one)]
+    if one.cuda:
+        rows.append(_cuda(one.cuda))
+    rows.append(_rest(one))
+    return Group(head, *(Padding(row, (0, 0, 1, 2)) for row in rows))
+
+
+def _grid() -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _choices(one: PlatformLock) -> RenderableType:
+    """What was asked, and what was locked for it."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for title in ("asked", "locked", "build"):
+        table.add_column(title, overflow="fold")
+    packages = {package.name: package for package in one.packages}
+    for wanted in one.request.requirements:
+        package = packages.get(matchspec.name_of(wanted.spec))
+        if package and not wanted.key.startswith("extras."):
+            table.add_row(wanted.because, f"{package.name} {package.version}", Text(package.build, style="dim"))
+    for title, members in _by_extra(one.request.requirements).items():
+        chosen = [packages[name] for name in members if name in packages]
+        listed = ", ".join(f"{package.name} {package.version}" for package in chosen)
+        table.add_row(f"extra {title}", listed or Text("nothing", style="dim"), "")
+    return table
+
+
+def _by_extra(requirements: Iterable[Requirement]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for wanted in requirements:
+        if wanted.key.startswith("extras."):
+            title = wanted.because.removeprefix("extra ").split(":", 1)[0]
+            found.setdefault(title, []).append(matchspec.name_of(wanted.spec))
+    return found
+
+
+def _cuda(facts: CudaFacts) -> RenderableType:
+    table = _grid()
+    same = facts.asked == facts.locked
+    table.add_row("CUDA", Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, "bold green" if same else "bold yellow")))
+    table.add_row("driver", f"{facts.min_driver} or newer")
+    if facts.capabilities:
+        newer = f", and newer ones from PTX {facts.ptx}" if facts.ptx else ""
+        table.add_row("GPUs", f"compute capability {' '.join(facts.capabilities)}{newer}")
+    for index, sentence in enumerate(facts.notes):
+        table.add_row("why" if index == 0 else "", sentence)
+    return table
+
+
+def _rest(one: PlatformLock) -> RenderableType:
+    table = _grid()
+    shown = [text.split("=") for text in one.request.virtual_packages]
+    system = [f"{name.removeprefix('__')} {version}" for name, version, _ in shown if name not in ("__unix", "__archspec", "__cuda", "__win")]
+    table.add_row("system", f"runs on {', '.join(system)} or newer" if system else one.platform)
+    largest = sorted(one.packages, key=lambda package: -package.size)[:LARGEST]
+    table.add_row("largest", ", ".join(f"{package.name} {size(package.size)}" for package in largest))
+    table.add_row("channels", ", ".join(_counts(one.packages)))
+    relations = sum(len(package.depends) + len(package.constrains) for package in one.packages)
+    kind = "GPU builds throughout" if one.request.cuda else "no GPU build"
+    table.add_row("checked", f"{kind}; {relations:,} relations hold; one OpenMP, one BLAS; every record has its hashes")
+    for text in one.left_out:
+        table.add_row(Text("left out", style="yellow"), text)
+    return table
+
+
+def _counts(packages: Sequence[LockedPackage]) -> list[str]:
+    counts: dict[str, int] = {}
+    for package in packages:
+        counts[package.channel] = counts.get(package.channel, 0) + 1
+    return [f"{channel_name(url)} {count}" for url, count in sorted(counts.items(), key=lambda pair: -pair[1])]
+
+
+def next_steps(folder: str, lock: Lock, written: Sequence[str], unchanged: int) -> RenderableType:
+    """What was written, and what to do with it."""
+    table = _grid()
+    what = ", ".join(written) if written else "nothing: every file is already so"
+    also = f" ({unchanged} unchanged)" if written and unchanged else ""
+    table.add_row("wrote", f"{folder}/  {what}{also}")
+    suffix = f".{lock.variant}" if lock.variant else ""
+    table.add_row("install", f"conda-lock install -n {lock.name} {folder}/conda-lock{suffix}.yml")
+    table.add_row("", f"pixi install --frozen --manifest-path {folder}/pixi.toml")
+    first = next((one.platform for one in lock.platforms), "")
+    table.add_row("", f"micromamba create -n {lock.name} -f {folder}/{first}{suffix}.explicit.lock")
+    return table
+
+
+def packages(one: PlatformLock, sort: str) -> RenderableType:
+    """A lock's packages as a table."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for title in ("name", "version", "build", "channel"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    for package in sorted(one.packages, key=_SORT.get(sort, lambda package: (getattr(package, sort), package.name))):
+        table.add_row(package.name, package.version, package.build, channel_name(package.channel), size(package.size))
+    return table
+
+
+def totals(one: PlatformLock) -> str:
+    """The last line of a list."""
+    total = size(sum(package.size for package in one.packages))
+    return f"{one.platform}: {len(one.packages)} packages, {total} to download; channels do not say installed sizes"
+
+
+def chains(one: PlatformLock, name: str, found: Sequence[Chain], dependents: Sequence[str]) -> RenderableType:
+    """Why a package is there: each of the user's lines that leads to it."""
+    package = next(package for package in one.packages if package.name == name)
+    head = Text.assemble((f"{package.name} {package.version}", "bold"), f" {package.build} on {one.platform}")
+    lines: list[RenderableType] = [head]
+    for chain in found:
+        lines.append(Text.assemble("  ", (chain.requirement.because, "cyan")))
+        for depth, (link, spec) in enumerate(chain.links):
+            shown = "" if spec == link else f"  ({spec})"
+            lines.append(Text.assemble("  " * (depth + 2), "└─ ", (link, "bold" if link == name else ""), (shown, "dim")))
+    if dependents:
+        lines.append(Text(f"  needed directly by: {', '.join(dependents)}", style="dim"))
+    return Group(*lines)
+
+
+def console(*, stderr: bool) -> Console:
+    """A console that respects NO_COLOR and does not cut what is piped."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = 160
+    return made
+
+
+def nearest(name: str, locks: Iterable[PlatformLock]) -> str:
+    """Names like the one that was asked for, as a clause; empty where none is near."""
+    known = sorted({package.name for one in locks for package in one.packages})
+    near = difflib.get_close_matches(name, known, 3)
+    return f"; near: {', '.join(near)}" if near else ""

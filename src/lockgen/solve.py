@@ -1,0 +1,126 @@
+"""One request, one answer: rattler solves, lockgen checks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import rattler
+from rattler import BuildString, ChannelPriority, GenericVirtualPackage, PackageName, Version
+from rattler.exceptions import FetchRepoDataError, GatewayError, IoError, SolverError
+
+from lockgen import matchspec
+from lockgen.channelname import channel_name
+from lockgen.channels import Channels, package
+from lockgen.errors import ChannelError, Problem
+from lockgen.lock.model import LockedPackage
+from lockgen.request import Request, Requirement
+
+_PRIORITY = {"strict": ChannelPriority.Strict, "disabled": ChannelPriority.Disabled}
+
+
+class NoSolution(Exception):
+    """The solver found that nothing answers the request; the text is its own tree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the solver gave."""
+
+    packages: tuple[LockedPackage, ...]
+    """Sorted by name."""
+    left_out: tuple[str, ...] = ()
+    """Optional packages that could not be had, with the reason."""
+
+
+async def solve(request: Request, channels: Channels) -> Answer:
+    """
+    Solve a request; optional requirements that cannot be met are left out, one by one, in their order.
+
+    Raises:
+        NoSolution: the request without its optional requirements has no answer.
+        ChannelError: the metadata cannot be had.
+    """
+    try:
+        return Answer(packages=await solve_whole(request, channels))
+    except NoSolution:
+        optional = [wanted for wanted in request.requirements if wanted.optional]
+        if not optional:
+            raise
+    return await _solve_with_options(request, optional, channels)
+
+
+async def _solve_with_options(request: Request, optional: Sequence[Requirement], channels: Channels) -> Answer:
+    records = await channels.records(request, {matchspec.name_of(wanted.spec) for wanted in optional})
+    left_out = []
+    kept = tuple(wanted for wanted in request.requirements if not wanted.optional)
+    packages = await solve_whole(replace(request, requirements=kept), channels)
+    for wanted in optional:
+        name = matchspec.name_of(wanted.spec)
+        if not records[name]:
+            left_out.append(f"{name}: {no_record(request)}")
+            continue
+        try:
+            packages = await solve_whole(replace(request, requirements=(*kept, wanted)), channels)
+            kept = (*kept, wanted)
+        except NoSolution:
+            left_out.append(f"{name}: no build goes with the rest")
+    return Answer(packages=packages, left_out=tuple(left_out))
+
+
+def no_record(request: Request) -> str:
+    """Where a package was looked for in vain."""
+    names = ", ".join(channel_name(url) for url in request.channels)
+    return f"no record in {names} for {request.platform}"
+
+
+async def solve_whole(request: Request, channels: Channels) -> tuple[LockedPackage, ...]:
+    """Solve with every requirement, optional or not; the packages, sorted by name."""
+    try:
+        records = await rattler.solve(
+            sources=channels.sources(request),
+            specs=[wanted.spec for wanted in request.requirements],
+            constraints=[limit.spec for limit in request.constraints],
+            gateway=channels.gateway(),
+            platforms=[request.platform, "noarch"],  # type: ignore[list-item]
+            virtual_packages=[_virtual(text) for text in request.virtual_packages],
+            channel_priority=_PRIORITY[request.channel_priority],
+            exclude_newer=datetime.fromisoformat(request.cutoff) if request.cutoff else None,
+            timestamp_policy="allow-missing",
+            channel_relations="disabled",
+        )
+    except SolverError as error:
+        raise NoSolution(str(error)) from None
+    except (GatewayError, FetchRepoDataError, IoError) as error:
+        raise ChannelError(_unreachable(request, str(error))) from None
+    return tuple(sorted((package(record) for record in records), key=lambda one: one.name))
+
+
+def _virtual(text: str) -> GenericVirtualPackage:
+    name, version, build = text.split("=", 2)
+    return GenericVirtualPackage(PackageName(name), Version(version), BuildString(build))
+
+
+def _unreachable(request: Request, words: str) -> Problem:
+    names = ", ".join(f"`{channel_name(url)}`" for url in request.channels)
+    several = "s" if len(request.channels) > 1 else ""
+    return Problem(
+        message=f"cannot read the channel{several} {names}",
+        detail=words.strip(),
+        hint="is the network up? `--offline` solves against the conda-forge snapshot that comes with lockgen",
+    )
+
+
+async def solvable(request: Request, channels: Channels) -> tuple[LockedPackage, ...] | None:
+    """The packages that answer a request, None where nothing does."""
+    try:
+        return await solve_whole(request, channels)
+    except NoSolution:
+        return None
+
+
+async def solvable_each(requests: Sequence[Request], channels: Channels) -> list[tuple[LockedPackage, ...] | None]:
+    """`solvable` for several requests at once, in their order."""
+    return list(await asyncio.gather(*(solvable(request, channels) for request in requests)))

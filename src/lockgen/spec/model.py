@@ -1,0 +1,309 @@
+"""The keys of a spec: their types, their defaults and their documentation, in one pydantic model."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from lockgen import matchspec
+from lockgen.knowledge import tables
+from lockgen.spec.source import closest
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+VARIANT = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_PLAIN_VERSION = re.compile(r"\d+(\.\d+)*(\.\*)?")
+_SECRET = re.compile(r"(?<=//)[^/@\s]+@|(?<=/t/)[^/\s]+|(?<=[?&])(token|key|password|secret)=[^&\s]+", re.IGNORECASE)
+
+
+def _wrong(message: str, hint: str | None = None) -> PydanticCustomError:
+    """A problem of a value, in our words."""
+    return PydanticCustomError("lockgen", "{message}", {"message": message, "hint": hint})
+
+
+def _version_range(text: str) -> str:
+    """A version, exact or not, or a range; stays as it was written."""
+    if _PLAIN_VERSION.fullmatch(text):
+        return text
+    flaw = matchspec.version_flaw(text)
+    if flaw or not re.match(r"[<>=!~]", text):
+        raise _wrong(f"not a version: `{text}`", "write `2.9`, `2.9.1` or a range such as `>=2.8,<2.10`")
+    return text
+
+
+def version_spec(text: str) -> str:
+    """`2.9` → `2.9.*`; `2.9.1` → `==2.9.1`; a range stays."""
+    if not _PLAIN_VERSION.fullmatch(text) or text.endswith("*"):
+        return text
+    return f"=={text}" if text.count(".") >= 2 else f"{text}.*"
+
+
+def _match_spec(text: str) -> str:
+    flaw = matchspec.flaw(text)
+    if flaw:
+        raise _wrong(f"bad match spec `{text}`: {flaw.splitlines()[0]}", _match_spec_hint(text))
+    return text
+
+
+def _match_spec_hint(text: str) -> str | None:
+    if re.fullmatch(r"[A-Za-z0-9_.-]+\[[A-Za-z0-9_,-]+\]", text):
+        return "conda packages have no extras in brackets: list what the extra needs as packages"
+    bare = re.fullmatch(r"(\S+) (\d[\w.]*)( \S+)?", text)
+    if bare:
+        return f"write `{bare[1]} {bare[2]}.*{bare[3] or ''}`, or `==` before an exact version"
+    return "the form is `name`, `name >=1.2,<2` or `name 1.2.* build*`"
+
+
+def _cuda_version(text: str) -> str:
+    if not re.fullmatch(r"\d+(\.\d+){0,2}", text):
+        raise _wrong(f"not a CUDA version: `{text}`", 'write `"12.1"`, or `none` for CPU builds')
+    major, minor = ([*text.split("."), "0"])[:2]
+    known = [toolkit.cuda for toolkit in tables.toolkits()]
+    if f"{major}.{minor}" not in known:
+        raise _wrong(f"unknown CUDA version: `{text}`", f"known: {', '.join(known)}")
+    return f"{major}.{minor}"
+
+
+def _cuda(value: Any) -> Any:
+    """`"12.1"` and `none` are short for a mapping."""
+    if value is None:
+        raise _wrong("`cuda` has no value", 'write `"12.1"`, or `none` for CPU builds')
+    return {"version": value} if isinstance(value, str) else value
+
+
+def _cuda_or_none(text: str) -> str:
+    return "none" if text.lower() == "none" else _cuda_version(text)
+
+
+def _driver(text: str) -> str:
+    match = re.fullmatch(r"(?:>=)?\s*(\d{3,}(?:\.\d+){0,2})", text)
+    if not match:
+        raise _wrong(f"not a driver version: `{text}`", 'write `">=535"`, the oldest NVIDIA driver of the machines')
+    return match[1]
+
+
+def _gpu(text: str) -> str:
+    if tables.gpu(text) is None:
+        near = closest(text, tables.gpu_names())
+        raise _wrong(f"unknown GPU: `{text}`", near or "write a name such as `H200`, or a compute capability: `9.0`")
+    return text
+
+
+def _platform(text: str) -> str:
+    if text not in tables.platforms():
+        near = closest(text, tables.platforms())
+        raise _wrong(f"unknown platform: `{text}`", near or f"known: {', '.join(tables.platforms())}")
+    return text
+
+
+def _base_image(text: str) -> str:
+    known = [image.name for image in tables.images() if image.role == "base"]
+    if text not in known and not re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64}", text):
+        near = closest(text, known)
+        hint = near or f"known: {', '.join(known)}; or a reference with its digest: `name@sha256:…`"
+        raise _wrong(f"unknown base image: `{text}`", hint)
+    return text
+
+
+def _channel(text: str) -> str:
+    if _SECRET.search(text):
+        raise _wrong(
+            f"a credential in a channel: `{masked(text)}`",
+            "keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`",
+        )
+    if not re.fullmatch(r"[\w./:~+@%-]+", text):
+        raise _wrong(f"not a channel: `{text}`", "write a name, a URL or a path")
+    return text.rstrip("/")
+
+
+def _instant(text: str) -> str:
+    """A date means its last moment; a time without an offset is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _wrong(f"not a date: `{text}`", "write `2026-11-30` or `2026-11-30T12:00:00Z`") from None
+    if len(text) == len("2026-11-30"):
+        moment = moment.replace(hour=23, minute=59, second=59)
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _one_line(text: str) -> str:
+    if any(ord(character) < 32 or character in "\x7f\x85\u2028\u2029" for character in text):
+        raise _wrong("a line end or a control character in a value of the image", "write it in one line")
+    return text
+
+
+def _extra(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def masked(text: str) -> str:
+    """The text with every token or password in it replaced by `***`."""
+    return _SECRET.sub(lambda found: "***@" if found[0].endswith("@") else "***", text)
+
+
+VersionRange = Annotated[str, AfterValidator(_version_range)]
+MatchSpecText = Annotated[str, AfterValidator(_match_spec)]
+Platform = Annotated[str, AfterValidator(_platform), WithJsonSchema({"type": "string", "enum": list(tables.platforms())})]
+Channel = Annotated[str, AfterValidator(_channel)]
+Gpu = Annotated[str, AfterValidator(_gpu)]
+OneLine = Annotated[str, AfterValidator(_one_line)]
+
+
+class Keys(BaseModel):
+    """Every mapping of a spec: unknown keys are refused, and nothing changes after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Cuda(Keys):
+    """The CUDA that is asked for."""
+
+    version: Annotated[str, AfterValidator(_cuda_or_none)] = Field(
+        description="CUDA version, or `none` for CPU builds", examples=["12.1", "none"]
+    )
+    match: Literal["compatible", "exact"] = Field(
+        "compatible",
+        description="`compatible` takes any build of the same major that runs on a driver for this version; "
+        "`exact` takes this toolkit only",
+    )
+
+
+class Extra(Keys):
+    """A named group of packages."""
+
+    name: str = Field(description="Name of the extra")
+    optional: bool = Field(False, description="Leave out the packages that cannot be had, and say so")
+
+
+class System(Keys):
+    """The oldest system that the environment must run on."""
+
+    glibc: str | None = Field(
+        None, pattern=r"^\d+\.\d+$", description="glibc of the system; the base image's own when `image.base` is named"
+    )
+    linux: str | None = Field(None, pattern=r"^\d+(\.\d+)*$", description="Version of the Linux kernel")
+    macos: str | None = Field(None, pattern=r"^\d+(\.\d+)*$", description="Version of macOS")
+    archspec: str | None = Field(None, pattern=r"^[a-z0-9_]+$", description="Microarchitecture, such as `x86_64_v3`")
+
+
+class Image(Keys):
+    """The container image."""
+
+    base: Annotated[str, AfterValidator(_base_image)] | None = Field(
+        None, description="Base image: a known name, or a reference with its digest"
+    )
+    user: str = Field("1000:1000", pattern=r"^\d+:\d+$", description="User and group ids of the image's processes")
+    workdir: str = Field("/work", pattern=r"^/[\w./-]*$", description="Folder that commands start in")
+    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], OneLine] = Field(
+        default={}, description="Environment variables set in the image"
+    )
+    labels: dict[OneLine, OneLine] = Field(default={}, description="Labels of the image")
+    ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(default=[], description="TCP ports that the image serves")
+
+
+class Verify(Keys):
+    """How the installed environment is proved."""
+
+    model: str = Field("tiny", description="`tiny`, `base`, a folder or a hub id of a BERT to fine-tune")
+    steps: int = Field(200, ge=1, description="Training steps")
+    batch: int = Field(32, ge=1, description="Examples a step")
+    seq_len: int = Field(64, ge=8, le=512, alias="seq-len", description="Tokens an example")
+    imports: list[str] = Field(default=[], description="More modules that must import")
+    skip_imports: list[str] = Field(default=[], alias="skip-imports", description="Modules that need not import")
+    require_gpu: bool = Field(False, alias="require-gpu", description="Fail on a machine without a GPU")
+
+
+class Settings(Keys):
+    """The keys that variants and platforms may set again."""
+
+    python: VersionRange | None = Field(None, description="Python version: `3.13`, exact `3.13.1`, or a range", examples=["3.13"])
+    pytorch: VersionRange | None = Field(
+        None, description="PyTorch version: `2.9`, exact `2.9.1`, or a range `>=2.8,<2.10`", examples=["2.9"]
+    )
+    cuda: Annotated[Cuda, BeforeValidator(_cuda)] | None = Field(
+        None,
+        description="CUDA to support: a version, a mapping with `version` and `match`, or `none` for CPU builds. "
+        "Without it, CPU builds are locked and the screen says so",
+        json_schema_extra={"anyOf": [{"type": ["string", "number"]}, {"$ref": "#/$defs/Cuda"}]},
+    )
+    driver: Annotated[str, AfterValidator(_driver)] | None = Field(
+        None, description="Oldest NVIDIA driver of the machines it must run on", examples=[">=535"]
+    )
+    gpus: list[Gpu] = Field(
+        default=[], description="GPUs it must run on: names or compute capabilities", examples=[["V100", "H200"]]
+    )
+    channels: list[Channel] = Field(
+        default=["conda-forge"], min_length=1, description="Channels, highest priority first: names, URLs or paths"
+    )
+    channel_priority: Literal["strict", "disabled"] = Field(
+        "strict", alias="channel-priority", description="`strict`: a package comes from the first channel that has it"
+    )
+    extras: list[Annotated[Extra, BeforeValidator(_extra)]] = Field(
+        default=[],
+        description="Named groups of packages, each a name or a mapping with `name` and `optional`",
+        json_schema_extra={"items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Extra"}]}},
+    )
+    dependencies: list[MatchSpecText] = Field(default=[], description="More packages, as conda match specs")
+    constraints: list[MatchSpecText] = Field(
+        default=[], description="Match specs that hold if the package is installed, without asking for it"
+    )
+    as_of: Annotated[str, AfterValidator(_instant)] | None = Field(
+        None, alias="as-of", description="Ignore packages built after this date or moment (UTC)", examples=["2026-11-30"]
+    )
+    system: System = Field(default=System(), description="The oldest system to support")
+    image: Image = Field(default=Image(), description="The container image")
+    verify: Verify = Field(default=Verify(), description="How the installed environment is proved")
+
+
+class Overlay(Settings):
+    """What a variant or a platform sets again: mappings are merged, any other value replaces."""
+
+
+class Matrix(Keys):
+    """A short way to write variants: one for each combination."""
+
+    python: list[VersionRange] = Field(default=[], description="Python versions")
+    pytorch: list[VersionRange] = Field(default=[], description="PyTorch versions")
+    cuda: list[Annotated[str, AfterValidator(_cuda_or_none)]] = Field(default=[], description="CUDA versions, or `none`")
+
+
+class SpecModel(Settings):
+    """A lockgen spec."""
+
+    name: str = Field(pattern=NAME, description="Name of the environment; also of the folder that is written")
+    description: str | None = Field(None, description="What it is for")
+    extends: list[str] = Field(
+        default=[], description="Specs that this one builds on, as paths beside it; later ones win, this one last"
+    )
+    platforms: list[Platform] = Field(default=["linux-64"], min_length=1, description="Subdirs to lock")
+    platform: dict[Platform, Overlay] = Field(default={}, description="Keys set again for one platform")
+    variants: dict[Annotated[str, Field(pattern=VARIANT)], Overlay] = Field(
+        default={}, description="Named overlays, each locked beside the others"
+    )
+    matrix: Matrix = Field(default=Matrix(), description="Variants from combinations")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a spec, for editors: keys as they are written, numbers taken where people leave out quotes."""
+    found = SpecModel.model_json_schema(by_alias=True)
+    alias = dict(found["properties"]["cuda"]) | {"description": "Another name of `cuda`"}
+    for owner in (found, found["$defs"]["Overlay"]):
+        owner["properties"]["pytorch-cuda"] = alias
+        for key in ("python", "pytorch", "as-of", "driver"):
+            _also_number(owner["properties"][key])
+    _also_number(found["$defs"]["Cuda"]["properties"]["version"])
+    for key in ("python", "pytorch", "cuda"):
+        _also_number(found["$defs"]["Matrix"]["properties"][key]["items"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": "lockgen spec"}
+
+
+def _also_number(schema: dict[str, Any]) -> None:
+    """YAML editors read an unquoted `2.9` as a number; lockgen keeps its text."""
+    for part in schema.get("anyOf", [schema]):
+        if part.get("type") == "string":
+            part["type"] = ["string", "number"]
