@@ -7,7 +7,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from lockgen.knowledge.reader import FactError, Table
 
 ROOT = Path(__file__).parent.parent
 CHANNEL = ROOT.parent / "shared" / "channels" / "conda-forge"
-DATA = Path(str(files("lockgen.knowledge")))
+DATA = Path(tables.__file__).parent
 CHECKED = datetime.date(2026, 11, 30)
 
 TOML_FILES = sorted(path.relative_to(DATA).as_posix() for path in DATA.rglob("*.toml"))

@@ -8,13 +8,14 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import zstandard
-from rattler import Channel, Config, Gateway, PackageName, RepoDataRecord
+from rattler import Channel, Config, Gateway, PackageName, RepoDataRecord, Subdir
 from rattler.repo_data.sparse import SparseRepoData
 
 from lockgen import matchspec
@@ -22,6 +23,7 @@ from lockgen.channelname import channel_name
 from lockgen.errors import ChannelError, Problem
 from lockgen.lock.model import LockedPackage
 from lockgen.request import Request
+
 
 def bundled_snapshot() -> Path:
     """The folder of the conda-forge metadata that comes with lockgen."""
@@ -58,7 +60,9 @@ class Channels:
             parts = [self._file(url, subdir) for subdir in (request.platform, "noarch")]
             if not any(parts):
                 raise ChannelError(
-                    Problem(message=f"the snapshot has no channel `{channel_name(url)}`", hint=_snapshot_hint(self.snapshot))
+                    Problem(
+                        message=f"the snapshot has no channel `{channel_name(url)}`", hint=_snapshot_hint(self.snapshot)
+                    )
                 )
             found += [part for part in parts if part]
         return found
@@ -69,11 +73,15 @@ class Channels:
         result: dict[str, list[LockedPackage]] = {name: [] for name in wanted}
         live = [source for source in self.sources(request) if isinstance(source, Channel)]
         queried = iter(
-            await self.gateway().query(live, [request.platform, "noarch"], wanted, recursive=False) if live else []
+            await self.gateway().query(live, [Subdir(request.platform), Subdir("noarch")], wanted, recursive=False)
+            if live
+            else []
         )
         for source in self.sources(request):
             batch = (
-                next(queried) if isinstance(source, Channel) else [r for n in wanted for r in source.load_records(PackageName(n))]
+                next(queried)
+                if isinstance(source, Channel)
+                else [r for n in wanted for r in source.load_records(PackageName(n))]
             )
             for record in batch:
                 result[record.name.normalized].append(package(record))
@@ -123,8 +131,6 @@ def _unpacked(packed: Path) -> Path:
 
 def _visible(builds: Sequence[LockedPackage], request: Request) -> list[LockedPackage]:
     if request.cutoff:
-        from datetime import datetime
-
         limit = datetime.fromisoformat(request.cutoff).timestamp() * 1000
         builds = [build for build in builds if (build.timestamp or 0) <= limit]
     if request.channel_priority == "strict" and builds:

@@ -11,15 +11,15 @@ from lockgen import matchspec
 from lockgen.channelname import channel_name
 from lockgen.channels import Channels
 from lockgen.conflict import readable
-from lockgen.errors import ChannelError, Problem, Where
+from lockgen.errors import ChannelError, Problem
 from lockgen.knowledge import tables
-from lockgen.lock.consistency import check
 from lockgen.lock.model import LockedPackage
 from lockgen.plan import Planned, request_for
-from lockgen.request import Request
-from lockgen.solve import no_record, solvable, solvable_each
+from lockgen.request import Request, Requirement
+from lockgen.solve import NoSolution, no_record, solvable, solvable_each, solve_whole
 from lockgen.spec.model import Cuda, version_spec
 from lockgen.spec.parse import Target
+from lockgen.steer import confirmed
 
 ANY_PYTORCH = ">=1"
 
@@ -46,7 +46,9 @@ async def unsolvable(planned: Planned, channels: Channels, tree: str) -> tuple[P
     if absent:
         return tuple(_absent(planned, name) for name in absent)
     if request.cuda and request.cuda.match == "exact" and await _is_due_to_toolkit(planned, channels):
-        return (await _no_exact(planned, channels, records["pytorch"], tree),)
+        return (
+            await _no_exact(planned, channels, records.get("pytorch", []), await _core_tree(request, channels) or tree),
+        )
     culprits, cpu_only = await asyncio.gather(_culprits(planned, channels), _cpu_only(planned, channels))
     return (_conflict(planned, culprits, tree, records, cpu_only=cpu_only),)
 
@@ -57,34 +59,46 @@ def _absent(planned: Planned, name: str) -> Problem:
     if wanted.key.startswith("extras."):
         use = planned.target.settings.extras[int(wanted.key.split(".")[1])]
         hint = f"`{{name: {use.name}, optional: true}}` leaves out what the channel lacks, and says so"
-    return Problem(
-        message=f"`{name}`: {no_record(planned.request)}", where=planned.target.where(wanted.key), hint=hint
-    )
+    return Problem(message=f"`{name}`: {no_record(planned.request)}", where=planned.target.where(wanted.key), hint=hint)
 
 
-def _without(request: Request, key: str) -> Request:
-    """The request as if a key of the spec were not there."""
+def _part(one: Requirement) -> tuple[str, str]:
+    """What can be taken back by itself: a key of the spec, or one package of an extra."""
+    return one.key, matchspec.name_of(one.spec) if one.key.startswith("extras.") else ""
+
+
+def _loosened(planned: Planned, part: tuple[str, str]) -> Request:
+    """The request with one part taken back; a GPU stays asked for, in any version of PyTorch and of CUDA."""
+    request = planned.request
+    if part[0] == "pytorch":
+        return request_for(varied(planned.target, pytorch=ANY_PYTORCH))
+    if part[0] == "cuda":
+        return _any_cuda(request)
     return replace(
         request,
-        requirements=tuple(one for one in request.requirements if one.key != key),
-        constraints=tuple(one for one in request.constraints if one.key != key),
+        requirements=tuple(one for one in request.requirements if _part(one) != part),
+        constraints=tuple(one for one in request.constraints if _part(one) != part),
     )
 
 
-def _loosened(planned: Planned, key: str) -> Request:
-    """The request with one key taken back; a GPU stays asked for, in any version of PyTorch and of CUDA."""
-    target = planned.target
-    if key == "pytorch":
-        return request_for(varied(target, pytorch=ANY_PYTORCH))
-    return _without(planned.request, key)
+def _any_cuda(request: Request) -> Request:
+    """The request with GPU builds of any CUDA, on machines with the newest driver."""
+    toolkit = tables.provider_for(request.channels).toolkit_package
+    newest = f"__cuda={tables.toolkits()[-1].cuda}=0"
+    return replace(
+        request,
+        requirements=tuple(one for one in request.requirements if matchspec.name_of(one.spec) != toolkit),
+        constraints=tuple(one for one in request.constraints if matchspec.name_of(one.spec) != toolkit),
+        virtual_packages=tuple(newest if one.startswith("__cuda=") else one for one in request.virtual_packages),
+    )
 
 
-async def _culprits(planned: Planned, channels: Channels) -> list[tuple[str, tuple[LockedPackage, ...]]]:
-    """Keys of the spec without which there is an answer, each with that answer."""
+async def _culprits(planned: Planned, channels: Channels) -> list[tuple[tuple[str, str], tuple[LockedPackage, ...]]]:
+    """Parts of the spec without which there is an answer, each with that answer."""
     request = planned.request
-    keys = list(dict.fromkeys(one.key for one in (*request.requirements, *request.constraints) if not one.optional))
-    answers = await solvable_each([_loosened(planned, key) for key in keys], channels)
-    return [(key, answer) for key, answer in zip(keys, answers, strict=True) if answer is not None]
+    parts = list(dict.fromkeys(_part(one) for one in (*request.requirements, *request.constraints) if not one.optional))
+    answers = await solvable_each([_loosened(planned, part) for part in parts], channels)
+    return [(part, answer) for part, answer in zip(parts, answers, strict=True) if answer is not None]
 
 
 async def _cpu_only(planned: Planned, channels: Channels) -> bool:
@@ -96,7 +110,7 @@ async def _cpu_only(planned: Planned, channels: Channels) -> bool:
 
 def _conflict(
     planned: Planned,
-    culprits: Sequence[tuple[str, tuple[LockedPackage, ...]]],
+    culprits: Sequence[tuple[tuple[str, str], tuple[LockedPackage, ...]]],
     tree: str,
     records: dict[str, list[LockedPackage]],
     *,
@@ -104,12 +118,12 @@ def _conflict(
 ) -> Problem:
     target = planned.target
     order = {"cuda": 1, "pytorch": 2}
-    ranked = sorted(culprits, key=lambda pair: order.get(pair[0], 0))
-    where = target.where(ranked[0][0] if ranked else "pytorch")
+    ranked = sorted(culprits, key=lambda pair: order.get(pair[0][0], 0))
+    where = target.where(ranked[0][0][0] if ranked else "pytorch")
     message = f"nothing answers the spec on {_place(planned)}"
     if cpu_only:
         message = f"no GPU build answers the spec on {_place(planned)}, only CPU builds do: they are not taken silently"
-    hints = [hint for key, answer in ranked for hint in _culprit_hint(planned, key, answer)]
+    hints = [_culprit_hint(planned, part, answer) for part, answer in ranked]
     hints += _nothing_matches(planned, records)
     return Problem(
         message=message,
@@ -124,21 +138,18 @@ def _place(planned: Planned) -> str:
     return f"{planned.request.platform} (variant {variant})" if variant else planned.request.platform
 
 
-def _culprit_hint(planned: Planned, key: str, answer: tuple[LockedPackage, ...]) -> list[str]:
+def _culprit_hint(planned: Planned, part: tuple[str, str], answer: tuple[LockedPackage, ...]) -> str:
     """What a line of the spec excludes, and what there would be without it."""
-    target, request = planned.target, planned.request
-    ours = [one for one in (*request.requirements, *request.constraints) if one.key == key]
-    chosen = {package.name: package for package in answer}
-    names = list(dict.fromkeys(matchspec.name_of(one.spec) for one in ours))
-    instead = [f"{chosen[name].name} {chosen[name].version}" for name in names if name in chosen]
-    where = target.where(key)
-    said = ours[0].because if len({one.because for one in ours}) == 1 else _written(where)
-    result = f" it solves with {', '.join(instead[:3])}" if instead else " it solves"
-    return [f"line {where.line} excludes the candidates: `{said}`; without it,{result}"]
-
-
-def _written(where: Where) -> str:
-    return where.text.strip()
+    key, name = part
+    where = planned.target.where(key)
+    provider = tables.provider_for(planned.request.channels)
+    ours = [one for one in (*planned.request.requirements, *planned.request.constraints) if _part(one) == part]
+    names = ["pytorch", provider.toolkit_package] if key == "cuda" else [matchspec.name_of(one.spec) for one in ours]
+    chosen = {package.name: package.version for package in answer}
+    instead = ", ".join(f"{one} {chosen[one]}" for one in dict.fromkeys(names) if one in chosen)
+    said = f"`{name}` of {where.text.strip()}" if name else f"`{where.text.strip() or ours[0].because}`"
+    result = f"it solves with {instead}" if instead else "it solves"
+    return f"line {where.line} excludes the candidates: {said}; without it, {result}"
 
 
 def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) -> list[str]:
@@ -150,9 +161,8 @@ def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) 
             continue
         versions = list(dict.fromkeys(build.version for build in reversed(builds)))[:6]
         place = planned.target.where(wanted.key)
-        hints.append(
-            f"line {place.line}: no build matches `{wanted.spec}`; the channel has {wanted.spec.split()[0]} {', '.join(versions)}"
-        )
+        has = f"the channel has {matchspec.name_of(wanted.spec)} {', '.join(versions)}"
+        hints.append(f"line {place.line}: no build matches `{wanted.spec}`; {has}")
     return hints
 
 
@@ -163,7 +173,17 @@ def varied(target: Target, **changes: Any) -> Target:
 
 async def _is_due_to_toolkit(planned: Planned, channels: Channels) -> bool:
     """Whether the request has an answer once the exact toolkit is not insisted on."""
-    return await _confirmed(_compatible(planned.target), channels) is not None
+    return await confirmed(request_for(_compatible(planned.target)), channels) is not None
+
+
+async def _core_tree(request: Request, channels: Channels) -> str | None:
+    """Why Python, PyTorch and CUDA alone do not go together, if they do not: clearer than with everything else."""
+    core = tuple(one for one in request.requirements if one.key in ("python", "pytorch", "cuda"))
+    try:
+        await solve_whole(replace(request, requirements=core), channels)
+    except NoSolution as error:
+        return str(error)
+    return None
 
 
 def _compatible(target: Target) -> Target:
@@ -171,9 +191,7 @@ def _compatible(target: Target) -> Target:
     return varied(target, cuda=Cuda(version=target.settings.cuda.version, match="compatible"))
 
 
-async def _no_exact(
-    planned: Planned, channels: Channels, builds: Sequence[LockedPackage], tree: str
-) -> Problem:
+async def _no_exact(planned: Planned, channels: Channels, builds: Sequence[LockedPackage], tree: str) -> Problem:
     target, ask = planned.target, planned.request.cuda
     assert ask is not None
     choices = await choices_for_exact(planned, channels, builds)
@@ -205,7 +223,9 @@ async def choices_for_exact(
     assert ask is not None
     provider = tables.provider_for(request.channels)
     universe = [build for build in builds if _matches_pytorch(planned, build)]
-    toolkits = sorted({cuda for build in universe if (cuda := provider.cuda_of(build.build))}, key=matchspec.version_key)
+    toolkits = sorted(
+        {cuda for build in universe if (cuda := provider.cuda_of(build.build))}, key=matchspec.version_key
+    )
     attempts: list[tuple[str, list[Target]]] = [(f'cuda: "{ask.version}"', [_compatible(target)])]
     for cuda in reversed(toolkits):
         attempts.append(
@@ -215,15 +235,19 @@ async def choices_for_exact(
     attempts.append(("", older))
     found = await asyncio.gather(*(_attempt(write, targets, target, channels) for write, targets in attempts))
     elsewhere = await asyncio.gather(*(_elsewhere(other, target, channels) for other in _others(provider, target)))
-    wheels = [
-        Choice(
-            write=f"outside conda: the wheel torch {wheel.pytorch} for CUDA {wheel.cuda}",
-            gives="not a conda package, lockgen does not lock it",
-            confirmed=False,
-        )
-        for wheel in tables.wheel_choices(target.settings.pytorch or "", ask.version)
-    ]
+    wheels = _wheels(target, ask.version)
     return (*(one for one in found if one), *(one for one in elsewhere if one), *wheels)
+
+
+def _wheels(target: Target, cuda: str) -> list[Choice]:
+    """What there is outside conda, in one line; none of it is confirmed, and lockgen does not lock it."""
+    by_torch: dict[str, list[str]] = {}
+    for wheel in tables.wheel_choices(target.settings.pytorch or "", cuda):
+        by_torch.setdefault(wheel.pytorch, []).append(wheel.cuda)
+    listed = "; ".join(f"torch {torch} for CUDA {', '.join(versions)}" for torch, versions in by_torch.items())
+    if not listed:
+        return []
+    return [Choice(write=f"wheels, outside conda: {listed}", gives="lockgen does not lock wheels", confirmed=False)]
 
 
 def _matches_pytorch(planned: Planned, build: LockedPackage) -> bool:
@@ -234,17 +258,10 @@ def _matches_pytorch(planned: Planned, build: LockedPackage) -> bool:
 async def _attempt(write: str, targets: Sequence[Target], asked: Target, channels: Channels) -> Choice | None:
     """The first of some targets that has a good answer, as a choice."""
     for target in targets:
-        packages = await _confirmed(target, channels)
+        packages = await confirmed(request_for(target), channels)
         if packages:
             return Choice(write=write or _written_as(packages, asked), gives=_gives(packages, target), confirmed=True)
     return None
-
-
-async def _confirmed(target: Target, channels: Channels) -> tuple[LockedPackage, ...] | None:
-    """The answer to a target, if there is one and it passes every check."""
-    request = request_for(target)
-    packages = await solvable(request, channels)
-    return packages if packages and not check(request, packages) else None
 
 
 def _written_as(packages: Sequence[LockedPackage], asked: Target) -> str:
@@ -252,7 +269,9 @@ def _written_as(packages: Sequence[LockedPackage], asked: Target) -> str:
     chosen = {package.name: package.version.split(".") for package in packages}
     lines = [f'pytorch: "{".".join(chosen["pytorch"][:2])}"']
     python = ".".join(chosen["python"][:2])
-    if asked.settings.python and not matchspec.version_within(".".join(chosen["python"]), f"{python}.*,{_range(asked)}"):
+    if asked.settings.python and not matchspec.version_within(
+        ".".join(chosen["python"]), f"{python}.*,{_range(asked)}"
+    ):
         lines.append(f'python: "{python}"')
     return ", ".join(lines)
 
@@ -266,7 +285,10 @@ def _gives(packages: Sequence[LockedPackage], target: Target) -> str:
     pytorch, python = chosen.get("pytorch"), chosen.get("python")
     provider = tables.provider_for(request_for(target).channels)
     toolkit = chosen.get(provider.toolkit_package)
-    parts = [f"pytorch {pytorch.version} {pytorch.build}" if pytorch else "", f"python {python.version}" if python else ""]
+    parts = [
+        f"pytorch {pytorch.version} {pytorch.build}" if pytorch else "",
+        f"python {python.version}" if python else "",
+    ]
     if toolkit:
         cuda = ".".join(toolkit.version.split(".")[:2])
         parts += [f"CUDA {cuda}", f"driver {tables.min_driver(cuda)} or newer"]
@@ -282,22 +304,24 @@ def _others(current: tables.Provider, target: Target) -> list[tables.Provider]:
 async def _elsewhere(other: tables.Provider, target: Target, channels: Channels) -> Choice | None:
     """Another provider's channels before the spec's own."""
     assert target.settings.cuda is not None
-    names = [channel_name(url) for url in other.channels]
+    names = [channel_name(url) for url in (other.channels[0], *other.needs_channels)]
     listed = [*names, *(name for name in target.settings.channels if name not in names)]
     moved = varied(target, channels=listed)
     tries = [moved, varied(moved, pytorch=ANY_PYTORCH), varied(moved, pytorch=ANY_PYTORCH, python=None)]
     write = f"channels: [{', '.join(listed)}]"
     try:
         for one in tries:
-            packages = await _confirmed(one, channels)
+            packages = await confirmed(request_for(one), channels)
             if packages:
                 keys = _written_as(packages, target)
                 return Choice(write=f"{write}, {keys}", gives=_gives(packages, one), confirmed=True)
     except ChannelError:
         rows = other.pytorch_with(target.settings.cuda.version, target.platform)
         if rows:
-            keys = f"pytorch: \"{'.'.join(rows[0].pytorch_min.split('.')[:2])}\""
-            return Choice(write=f"{write}, {keys}", gives=f"a build that {other.name} is known to have", confirmed=False)
+            keys = f'pytorch: "{".".join(rows[0].pytorch_min.split(".")[:2])}"'
+            return Choice(
+                write=f"{write}, {keys}", gives=f"a build that {other.name} is known to have", confirmed=False
+            )
     return None
 
 

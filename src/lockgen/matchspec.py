@@ -91,10 +91,7 @@ class Universe:
     """Packages by name, real and virtual, that match specs are asked about."""
 
     def __init__(self, packages: Sequence[Named], virtual_packages: Sequence[str] = ()) -> None:
-        self._records = {
-            package.name: _record(package.name, package.version, package.build)
-            for package in packages
-        }
+        self._records = {package.name: _record(package.name, package.version, package.build) for package in packages}
         for text in virtual_packages:
             name, version, build = text.split("=", 2)
             self._records[name] = _record(name, version, build)

@@ -17,8 +17,8 @@ def write_all(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
     """
     Write files into a folder, each to a temporary neighbour first and then renamed.
 
-    Killed at any moment, every file is the old one or the new one, whole. The canonical locks come last, so a set that is
-    half new is seen as such by `--check`. A file that is already right keeps its time.
+    Killed at any moment, every file is the old one or the new one, whole. The canonical locks come last, so a set
+    that is half new is seen as such by `--check`. A file that is already right keeps its time.
 
     Returns:
         The names whose content changed.
@@ -36,7 +36,9 @@ def write_all(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
         for name, temporary in staged:
             os.replace(temporary, folder / name)
     except OSError as error:
-        raise LockError(Problem(message=f"cannot write {folder}: {error.strerror}", hint="`-o` names another folder")) from None
+        raise LockError(
+            Problem(message=f"cannot write {folder}: {error.strerror}", hint="`-o` names another folder")
+        ) from None
     finally:
         for _, temporary in staged:
             temporary.unlink(missing_ok=True)

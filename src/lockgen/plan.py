@@ -128,7 +128,9 @@ def _extras(target: Target, cuda: CudaAsk | None) -> list[Requirement]:
         for wanted in extra.packages_on(target.platform, cuda=cuda is not None):
             because = f"extra {use.name}: {wanted.reason}"
             key = f"extras.{position}"
-            found.append(Requirement(spec=wanted.spec, because=because, key=key, optional=use.optional or wanted.optional))
+            found.append(
+                Requirement(spec=wanted.spec, because=because, key=key, optional=use.optional or wanted.optional)
+            )
     return found
 
 
@@ -176,7 +178,9 @@ def _contradictions(target: Target) -> list[Problem]:
             Problem(
                 message=f"CUDA {cuda.version} needs driver {floor} or newer, but the spec allows {settings.driver}",
                 where=target.where("driver"),
-                hint=f'driver {settings.driver} runs CUDA {supported}: set `cuda: "{supported}"`' if supported else None,
+                hint=f'driver {settings.driver} runs CUDA {supported}: set `cuda: "{supported}"`'
+                if supported
+                else None,
             )
         )
     return problems

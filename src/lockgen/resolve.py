@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
-from lockgen import matchspec
 from lockgen.channels import Channels
 from lockgen.diagnose import choices_for_gpus, unsolvable
 from lockgen.errors import AnswerError, LockgenError, Problem, Unsolvable
-from lockgen.knowledge import tables
-from lockgen.lock.consistency import check
 from lockgen.lock.cuda import facts
-from lockgen.lock.model import Lock, LockedPackage, PlatformLock
+from lockgen.lock.model import Lock, PlatformLock
 from lockgen.plan import Plan, Planned
-from lockgen.request import Request, Requirement
-from lockgen.solve import Answer, NoSolution, solve
+from lockgen.solve import NoSolution
+from lockgen.steer import answered, findings_in
 
 
 def resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
@@ -33,13 +29,15 @@ def resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
 
 
 async def _resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
-    results = await asyncio.gather(*(_answered(planned, channels) for planned in plan.planned), return_exceptions=True)
+    results = await asyncio.gather(*(_locked(planned, channels) for planned in plan.planned), return_exceptions=True)
     failed = [result for result in results if isinstance(result, BaseException)]
     for error in failed:
         if not isinstance(error, LockgenError):
             raise error
     if failed:
-        problems = {str(problem): problem for error in failed if isinstance(error, LockgenError) for problem in error.problems}
+        problems = {
+            str(problem): problem for error in failed if isinstance(error, LockgenError) for problem in error.problems
+        }
         raise type(failed[0])(*problems.values())
     by_variant: dict[str | None, list[PlatformLock]] = {}
     for planned, result in zip(plan.planned, results, strict=True):
@@ -51,66 +49,18 @@ async def _resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
     )
 
 
-async def _answered(planned: Planned, channels: Channels) -> PlatformLock:
+async def _locked(planned: Planned, channels: Channels) -> PlatformLock:
     request = planned.request
     try:
-        answer = await _steered(request, channels)
+        answer = await answered(request, channels)
     except NoSolution as error:
         raise Unsolvable(*await unsolvable(planned, channels, str(error))) from None
-    asked = _asked(request, answer)
-    findings = check(asked, answer.packages)
+    findings = findings_in(request, answer)
     if findings:
         raise AnswerError(*await _refusal(planned, channels, findings))
     return PlatformLock(
         request=request, packages=answer.packages, cuda=facts(request, answer.packages), left_out=answer.left_out
     )
-
-
-async def _steered(request: Request, channels: Channels) -> Answer:
-    """
-    Solve; where the answer mixes what must not be mixed, ask again with the right kind held fast.
-
-    The request's own constraints prevent the mixes of packages that are known; this catches the others: a package that
-    no table names in a CPU build beside GPU builds, a second OpenMP or BLAS.
-    """
-    answer = await solve(request, channels)
-    limits = (*_flavour_limits(request, answer.packages), *_singleton_limits(request, answer.packages))
-    if not limits:
-        return answer
-    try:
-        return await solve(replace(request, constraints=(*request.constraints, *limits)), channels)
-    except NoSolution:
-        return answer
-
-
-def _flavour_limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
-    provider = tables.provider_for(request.channels)
-    wanted = "gpu" if request.cuda else "cpu"
-    mixed = [
-        package.name
-        for package in packages
-        if provider.flavour(package.build) not in (None, wanted) and not provider.exemption(package.name)
-    ]
-    build = provider.any_gpu_build if request.cuda else provider.any_cpu_build
-    return [Requirement(spec=f"{name} * {build}", because=f"{wanted} builds only", key="cuda") for name in mixed]
-
-
-def _singleton_limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
-    pairs = [(package.name, package.build) for package in packages]
-    limits = []
-    for group in tables.singleton_groups():
-        present = group.present(pairs, request.platform)
-        spec = present[0].steer_on(request.platform) if len(present) > 1 else None
-        if spec:
-            limits.append(Requirement(spec=spec, because=f"one {group.title}", key=""))
-    return limits
-
-
-def _asked(request: Request, answer: Answer) -> Request:
-    """The request without the optional requirements that were left out."""
-    gone = {text.split(":", 1)[0] for text in answer.left_out}
-    kept = tuple(one for one in request.requirements if not (one.optional and matchspec.name_of(one.spec) in gone))
-    return replace(request, requirements=kept)
 
 
 async def _refusal(planned: Planned, channels: Channels, findings: Sequence[tuple[str, str]]) -> list[Problem]:

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import rattler
-from rattler import BuildString, ChannelPriority, GenericVirtualPackage, PackageName, Version
+from rattler import BuildString, ChannelPriority, GenericVirtualPackage, PackageName, RepoDataRecord, Subdir, Version
 from rattler.exceptions import FetchRepoDataError, GatewayError, IoError, SolverError
+from rattler.repo_data.sparse import SparseRepoData
 
 from lockgen import matchspec
 from lockgen.channelname import channel_name
@@ -79,23 +81,34 @@ def no_record(request: Request) -> str:
 async def solve_whole(request: Request, channels: Channels) -> tuple[LockedPackage, ...]:
     """Solve with every requirement, optional or not; the packages, sorted by name."""
     try:
-        records = await rattler.solve(
-            sources=channels.sources(request),
-            specs=[wanted.spec for wanted in request.requirements],
-            constraints=[limit.spec for limit in request.constraints],
-            gateway=channels.gateway(),
-            platforms=[request.platform, "noarch"],  # type: ignore[list-item]
-            virtual_packages=[_virtual(text) for text in request.virtual_packages],
-            channel_priority=_PRIORITY[request.channel_priority],
-            exclude_newer=datetime.fromisoformat(request.cutoff) if request.cutoff else None,
-            timestamp_policy="allow-missing",
-            channel_relations="disabled",
-        )
+        records = await _records(request, channels)
     except SolverError as error:
         raise NoSolution(str(error)) from None
     except (GatewayError, FetchRepoDataError, IoError) as error:
         raise ChannelError(_unreachable(request, str(error))) from None
     return tuple(sorted((package(record) for record in records), key=lambda one: one.name))
+
+
+async def _records(request: Request, channels: Channels) -> list[RepoDataRecord]:
+    """Rattler's answer; without a network client where every source is a file that is open already."""
+    sources = channels.sources(request)
+    question: dict[str, Any] = {
+        "specs": [wanted.spec for wanted in request.requirements],
+        "constraints": [limit.spec for limit in request.constraints],
+        "virtual_packages": [_virtual(text) for text in request.virtual_packages],
+        "channel_priority": _PRIORITY[request.channel_priority],
+        "exclude_newer": datetime.fromisoformat(request.cutoff) if request.cutoff else None,
+        "timestamp_policy": "allow-missing",
+    }
+    if all(isinstance(source, SparseRepoData) for source in sources):
+        return await rattler.solve_with_sparse_repodata(sparse_repodata=sources, **question)
+    return await rattler.solve(
+        sources=sources,
+        gateway=channels.gateway(),
+        platforms=[Subdir(request.platform), Subdir("noarch")],
+        channel_relations="disabled",
+        **question,
+    )
 
 
 def _virtual(text: str) -> GenericVirtualPackage:

@@ -27,7 +27,7 @@ def read_locks(folder: Path) -> tuple[Lock, ...]:
 
 def find_locks(named: Path | None) -> tuple[Lock, ...]:
     """
-    The locks that a command is about: a lock file, a folder of them, a spec with its folder beside it, or the only one here.
+    The locks that a command is about: a lock file, a folder of them, a spec's folder, or the only one here.
 
     Raises:
         LockError: there is none, or more than one and none was named.
@@ -57,7 +57,9 @@ def _only_folder() -> Path:
     if folders:
         listed = ", ".join(str(folder) for folder in folders)
         raise LockError(Problem(message="more than one lock here", hint=f"name one of: {listed}"))
-    raise LockError(Problem(message="no lock here", hint="to write one, run `lockgen resolve` on a spec, or name a lock"))
+    raise LockError(
+        Problem(message="no lock here", hint="to write one, run `lockgen resolve` on a spec, or name a lock")
+    )
 
 
 def _text(path: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated, NoReturn
 
 import typer
@@ -20,6 +19,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         sys.stdout.write(f"lockgen {version('lockgen')}\n")
         raise typer.Exit
 

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from lockgen.errors import LockError, Problem
 from lockgen.knowledge import tables
 from lockgen.lock.codec import suffixed
-from lockgen.lock.model import Lock
 from lockgen.lock.codecs.explicit import filename as explicit_filename
+from lockgen.lock.model import Lock
 from lockgen.spec.model import Image
 
 PREFIX = "/opt/env"
@@ -56,7 +56,9 @@ def dump(lock: Lock, image: Image, context: str = "") -> str:
         user=image.user,
         workdir=image.workdir,
         env=sorted(image.env.items()),
-        labels=sorted({"io.lockgen.fingerprint": lock.fingerprint(), "io.lockgen.spec": lock.name, **image.labels}.items()),
+        labels=sorted(
+            {"io.lockgen.fingerprint": lock.fingerprint(), "io.lockgen.spec": lock.name, **image.labels}.items()
+        ),
         ports=sorted(set(image.ports)),
     )
 
@@ -78,6 +80,11 @@ def quoted(text: str) -> str:
 
 @cache
 def _template() -> Template:
-    environment = Environment(loader=PackageLoader("lockgen", "image/templates"), undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment = Environment(
+        loader=PackageLoader("lockgen", "image/templates"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
     environment.filters["quoted"] = quoted
     return environment.get_template("Dockerfile.j2")

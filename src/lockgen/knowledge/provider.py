@@ -91,6 +91,8 @@ class Provider:
     name: str
     channels: tuple[str, ...]
     """Base URLs without a trailing slash."""
+    needs_channels: tuple[str, ...]
+    """Channels that have to stand after its own, for what its packages depend on."""
     pytorch_min: str
     pytorch_below: str | None
     """First version that it does not carry; None where it carries on."""
@@ -185,24 +187,20 @@ def provider(name: str) -> Provider:
 
 
 def provider_for(channels: Sequence[str]) -> Provider:
-    """The provider of the first channel that is one's own; channels that nobody knows follow conda-forge's ways."""
-    for channel in channels:
-        for row in providers():
-            if _belongs(channel, row):
-                return row
-    return provider(DEFAULT)
+    """
+    The provider that the first channel of a known name belongs to; where there is none, conda-forge's ways hold.
 
-
-def _belongs(channel: str, row: Provider) -> bool:
-    """Whether a channel is the provider's, by URL or by name; a mirror whose last part has that name counts."""
-    plain = channel.rstrip("/")
-    return plain in row.channels or plain.rsplit("/", 1)[-1] == row.name
+    A channel's name is the last part of its URL, so a mirror counts as what it mirrors.
+    """
+    named = (channel.rstrip("/").rsplit("/", 1)[-1] for channel in channels)
+    return provider(next((name for name in named if name in names_in("providers")), DEFAULT))
 
 
 def _provider(table: Table) -> Provider:
     return Provider(
         name=table.text("name"),
         channels=table.texts("channels"),
+        needs_channels=table.texts("needs_channels"),
         pytorch_min=table.text("pytorch_min"),
         pytorch_below=table.text_or_none("pytorch_below"),
         gpu_build=table.text("gpu_build"),

@@ -73,7 +73,8 @@ def flavours(request: Request, packages: Sequence[LockedPackage], provider: tabl
         if flavour in (None, wanted) or provider.exemption(package.name):
             continue
         yield (
-            f"`{package.name} {package.version} {package.build}` is a {flavour.upper()} build, {wanted.upper()} was asked for",
+            f"`{package.name} {package.version} {package.build}` is a {flavour.upper()} build, "
+            f"{wanted.upper()} was asked for",
             "cuda",
         )
     if request.cuda:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lockgen.request import Request
 
@@ -100,8 +101,13 @@ class Lock:
 
         It is taken over the value's fields as JSON with sorted keys and no spaces, so no file format matters.
         """
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        text = json.dumps(self, default=_fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON's encoder takes it, without the deep copy of `dataclasses.asdict`."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def chosen(locks: Iterable[Lock], platform: str | None, variant: str | None) -> tuple[Lock, ...]:

@@ -14,12 +14,15 @@ from rich.text import Text
 from lockgen import matchspec
 from lockgen.channelname import channel_name
 from lockgen.errors import Problem
+from lockgen.knowledge import tables
+from lockgen.lock.codec import suffixed
 from lockgen.lock.model import CudaFacts, Lock, LockedPackage, PlatformLock
 from lockgen.lock.why import Chain
 from lockgen.request import Requirement
 from lockgen.spec.idioms import Note
 
 LARGEST = 5
+SHOWN_CHAINS = 3
 _SORT = {"size": lambda one: (-one.size, one.name), "channel": lambda one: (one.channel, one.name)}
 
 
@@ -97,21 +100,35 @@ def _by_extra(requirements: Iterable[Requirement]) -> dict[str, list[str]]:
 
 def _cuda(facts: CudaFacts) -> RenderableType:
     table = _grid()
-    same = facts.asked == facts.locked
-    table.add_row("CUDA", Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, "bold green" if same else "bold yellow")))
+    colour = "bold green" if facts.asked == facts.locked else "bold yellow"
+    table.add_row("CUDA", Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, colour)))
     table.add_row("driver", f"{facts.min_driver} or newer")
     if facts.capabilities:
-        newer = f", and newer ones from PTX {facts.ptx}" if facts.ptx else ""
-        table.add_row("GPUs", f"compute capability {' '.join(facts.capabilities)}{newer}")
+        table.add_row("GPUs", ", ".join(_by_architecture(facts.capabilities)))
+    if facts.ptx:
+        table.add_row("", f"newer GPUs through PTX {facts.ptx}, on a driver for CUDA {facts.locked} or newer")
     for index, sentence in enumerate(facts.notes):
         table.add_row("why" if index == 0 else "", sentence)
     return table
 
 
+def _by_architecture(capabilities: Sequence[str]) -> list[str]:
+    """`Volta 7.0`, `Ampere 8.0 8.6`."""
+    found: dict[str, list[str]] = {}
+    for capability in capabilities:
+        gpu = tables.gpu(capability)
+        found.setdefault(gpu.architecture if gpu else "", []).append(capability)
+    return [f"{name} {' '.join(members)}".strip() for name, members in found.items()]
+
+
 def _rest(one: PlatformLock) -> RenderableType:
     table = _grid()
     shown = [text.split("=") for text in one.request.virtual_packages]
-    system = [f"{name.removeprefix('__')} {version}" for name, version, _ in shown if name not in ("__unix", "__archspec", "__cuda", "__win")]
+    system = [
+        f"{name.removeprefix('__')} {version}"
+        for name, version, _ in shown
+        if name not in ("__unix", "__archspec", "__cuda", "__win")
+    ]
     table.add_row("system", f"runs on {', '.join(system)} or newer" if system else one.platform)
     largest = sorted(one.packages, key=lambda package: -package.size)[:LARGEST]
     table.add_row("largest", ", ".join(f"{package.name} {size(package.size)}" for package in largest))
@@ -131,17 +148,18 @@ def _counts(packages: Sequence[LockedPackage]) -> list[str]:
     return [f"{channel_name(url)} {count}" for url, count in sorted(counts.items(), key=lambda pair: -pair[1])]
 
 
-def next_steps(folder: str, lock: Lock, written: Sequence[str], unchanged: int) -> RenderableType:
+def next_steps(folder: str, locks: Sequence[Lock], written: Sequence[str], unchanged: int) -> RenderableType:
     """What was written, and what to do with it."""
     table = _grid()
     what = ", ".join(written) if written else "nothing: every file is already so"
     also = f" ({unchanged} unchanged)" if written and unchanged else ""
     table.add_row("wrote", f"{folder}/  {what}{also}")
-    suffix = f".{lock.variant}" if lock.variant else ""
-    table.add_row("install", f"conda-lock install -n {lock.name} {folder}/conda-lock{suffix}.yml")
-    table.add_row("", f"pixi install --frozen --manifest-path {folder}/pixi.toml")
-    first = next((one.platform for one in lock.platforms), "")
-    table.add_row("", f"micromamba create -n {lock.name} -f {folder}/{first}{suffix}.explicit.lock")
+    for lock in locks:
+        name = f"{lock.name}-{lock.variant}" if lock.variant else lock.name
+        file = suffixed("conda-lock.yml", lock)
+        table.add_row("install" if lock is locks[0] else "", f"conda-lock install -n {name} {folder}/{file}")
+    environment = f" -e {locks[0].variant}" if locks[0].variant else ""
+    table.add_row("", f"pixi install --frozen{environment} --manifest-path {folder}/pixi.toml")
     return table
 
 
@@ -163,15 +181,20 @@ def totals(one: PlatformLock) -> str:
 
 
 def chains(one: PlatformLock, name: str, found: Sequence[Chain], dependents: Sequence[str]) -> RenderableType:
-    """Why a package is there: each of the user's lines that leads to it."""
+    """Why a package is there: the shortest ways from the user's lines to it, and how many more there are."""
     package = next(package for package in one.packages if package.name == name)
     head = Text.assemble((f"{package.name} {package.version}", "bold"), f" {package.build} on {one.platform}")
     lines: list[RenderableType] = [head]
-    for chain in found:
+    for chain in found[:SHOWN_CHAINS]:
         lines.append(Text.assemble("  ", (chain.requirement.because, "cyan")))
         for depth, (link, spec) in enumerate(chain.links):
             shown = "" if spec == link else f"  ({spec})"
-            lines.append(Text.assemble("  " * (depth + 2), "└─ ", (link, "bold" if link == name else ""), (shown, "dim")))
+            lines.append(
+                Text.assemble("  " * (depth + 2), "└─ ", (link, "bold" if link == name else ""), (shown, "dim"))
+            )
+    if len(found) > SHOWN_CHAINS:
+        others = ", ".join(chain.requirement.spec for chain in found[SHOWN_CHAINS:])
+        lines.append(Text(f"  also asked for by: {others}", style="dim"))
     if dependents:
         lines.append(Text(f"  needed directly by: {', '.join(dependents)}", style="dim"))
     return Group(*lines)

@@ -44,7 +44,7 @@ def words(spec: str) -> Words:
     name = dependency_name(text)
     version, build = _version_and_build(text.strip()[len(name) :].strip())
     return Words(
-        name=name,
+        name=name.lower(),
         version=in_brackets.pop("version", version) or "*",
         build=in_brackets.pop("build", build),
         channel=in_brackets.pop("channel", channel if separator else None),

@@ -1,0 +1,75 @@
+"""Answers that are as asked: the solver is held to one kind of builds, one OpenMP and one BLAS, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lockgen import matchspec
+from lockgen.channels import Channels
+from lockgen.knowledge import tables
+from lockgen.lock.consistency import Finding, check
+from lockgen.lock.model import LockedPackage
+from lockgen.request import Request, Requirement
+from lockgen.solve import Answer, NoSolution, solve
+
+
+async def answered(request: Request, channels: Channels) -> Answer:
+    """
+    Solve; where the answer mixes what must not be mixed, ask again with the right kind held fast.
+
+    The request's own constraints prevent the mixes of packages that are known; this catches the others: a package that
+    no table names in a CPU build beside GPU builds, a second OpenMP or BLAS.
+    """
+    answer = await solve(request, channels)
+    limits = (*_flavour_limits(request, answer.packages), *_singleton_limits(request, answer.packages))
+    if not limits:
+        return answer
+    try:
+        return await solve(replace(request, constraints=(*request.constraints, *limits)), channels)
+    except NoSolution:
+        return answer
+
+
+def _flavour_limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
+    provider = tables.provider_for(request.channels)
+    wanted = "gpu" if request.cuda else "cpu"
+    mixed = [
+        package.name
+        for package in packages
+        if provider.flavour(package.build) not in (None, wanted) and not provider.exemption(package.name)
+    ]
+    build = provider.any_gpu_build if request.cuda else provider.any_cpu_build
+    return [Requirement(spec=f"{name} * {build}", because=f"{wanted} builds only", key="cuda") for name in mixed]
+
+
+def _singleton_limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
+    pairs = [(package.name, package.build) for package in packages]
+    limits = []
+    for group in tables.singleton_groups():
+        present = group.present(pairs, request.platform)
+        spec = present[0].steer_on(request.platform) if len(present) > 1 else None
+        if spec:
+            limits.append(Requirement(spec=spec, because=f"one {group.title}", key=""))
+    return limits
+
+
+def _kept(request: Request, answer: Answer) -> Request:
+    """The request without the optional requirements that were left out."""
+    gone = {text.split(":", 1)[0] for text in answer.left_out}
+    kept = tuple(one for one in request.requirements if not (one.optional and matchspec.name_of(one.spec) in gone))
+    return replace(request, requirements=kept)
+
+
+def findings_in(request: Request, answer: Answer) -> tuple[Finding, ...]:
+    """What in an answer is not as asked; empty for a good one."""
+    return check(_kept(request, answer), answer.packages)
+
+
+async def confirmed(request: Request, channels: Channels) -> tuple[LockedPackage, ...] | None:
+    """The packages that answer a request and pass every check; None where there are none."""
+    try:
+        answer = await answered(request, channels)
+    except NoSolution:
+        return None
+    return None if findings_in(request, answer) else answer.packages
