@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup dev lint docs benchmark clean
+.PHONY: demo test lint docs flagship benchmark clean
 
 demo: $(VENV)/.installed ## install lockgen, resolve the flagship against the bundled metadata, show the screen
 	$(BIN)/lockgen resolve --offline envs/pytorch-2.9-nlp.yaml
@@ -20,6 +20,10 @@ docs: $(VENV)/.installed-dev ## regenerate the reference and build the site into
 	$(BIN)/python tools/reference.py
 	$(BIN)/pip install --quiet --group docs
 	$(BIN)/mkdocs build --strict
+
+flagship: $(VENV)/.installed ## lock the flagship again against the bundled metadata, and the Dockerfile at the root
+	$(BIN)/lockgen resolve --offline envs/pytorch-2.9-nlp.yaml
+	$(BIN)/python tools/root_dockerfile.py
 
 benchmark: $(VENV)/.installed ## the flagship's resolve beside a bare solve and conda-lock, in one run
 	$(BIN)/python benchmarks/resolve.py

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 
 from lockgen.channels import Channels
-from lockgen.diagnose import choices_for_gpus, unsolvable
 from lockgen.errors import AnswerError, LockgenError, Problem, Unsolvable
 from lockgen.lock.cuda import facts
 from lockgen.lock.model import Lock, PlatformLock
@@ -54,6 +53,8 @@ async def _locked(planned: Planned, channels: Channels) -> PlatformLock:
     try:
         answer = await answered(request, channels)
     except NoSolution as error:
+        from lockgen.diagnose import unsolvable
+
         raise Unsolvable(*await unsolvable(planned, channels, str(error))) from None
     findings = findings_in(request, answer)
     if findings:
@@ -65,6 +66,8 @@ async def _locked(planned: Planned, channels: Channels) -> PlatformLock:
 
 async def _refusal(planned: Planned, channels: Channels, findings: Sequence[tuple[str, str]]) -> list[Problem]:
     """The findings as problems at the lines they concern; for GPUs that are not covered, with what would do."""
+    from lockgen.diagnose import choices_for_gpus
+
     choices = await choices_for_gpus(planned, channels) if any(key == "gpus" for _, key in findings) else ()
     detail = "\n".join(["what would do:", *(f"- {choice}" for choice in choices)]) if choices else None
     return [
