@@ -28,9 +28,10 @@ flagship: $(VENV)/.installed ## lock the flagship again against the bundled meta
 benchmark: $(VENV)/.installed ## the flagship's resolve beside a bare solve and conda-lock, in one run
 	$(BIN)/python benchmarks/resolve.py
 
+# Debian splits ensurepip off into python3-venv; pip of the machine puts pip into the environment instead.
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(PYTHON) -m venv --without-pip $(VENV)
+	$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --upgrade "pip>=25.1"
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/pip install --quiet --editable .

@@ -174,13 +174,12 @@ def newer(older: Record | None, record: Record, key: Key) -> Record:
     Raises:
         BuildError: the two are different files under one name.
     """
-    for field in REQUIRED:
-        if older and older[field] != record[field]:
-            raise BuildError(f"`{'/'.join(key)}` has {field} {older[field]} in one source, {record[field]} in another")
-    kept = {field: (older or {}).get(field) for field in DESCRIBING}
-    told = {field: record.get(field) for field in (*DECIDING, *REQUIRED)}
-    said = {field: record.get(field) or kept[field] for field in DESCRIBING}
-    entry = {field: value for field, value in (told | said).items() if value is not None and value != ""}
+    for name in REQUIRED:
+        if older and older[name] != record[name]:
+            raise BuildError(f"`{'/'.join(key)}` has {name} {older[name]} in one source, {record[name]} in another")
+    told = {name: record.get(name) for name in (*DECIDING, *REQUIRED)}
+    described = {name: record.get(name) or (older or {}).get(name) for name in DESCRIBING}
+    entry = {name: value for name, value in (told | described).items() if value not in (None, "")}
     return entry | {"depends": record.get("depends") or [], "constrains": record.get("constrains") or []}
 
 

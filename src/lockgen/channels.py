@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import resources
@@ -23,6 +24,10 @@ from lockgen.channelname import channel_name
 from lockgen.errors import ChannelError, Problem
 from lockgen.lock.model import LockedPackage
 from lockgen.request import Request
+
+
+_NAMES = ("repodata.json", "repodata.json.zst")
+_FORM = "a snapshot is a folder CHANNEL/SUBDIR/repodata.json[.zst]"
 
 
 def bundled_snapshot() -> Path:
@@ -50,8 +55,10 @@ class Channels:
         What rattler solves from, highest priority first.
 
         Raises:
-            ChannelError: the snapshot does not hold a channel.
+            ChannelError: the snapshot does not hold a channel, or holds it broken.
         """
+        if self.snapshot is not None and not self.snapshot.is_dir():
+            raise ChannelError(Problem(message=f"no such folder: {self.snapshot}", hint=_FORM))
         found: list[Any] = []
         for url in request.channels:
             if self.snapshot is None or url.startswith("file://"):
@@ -93,40 +100,66 @@ class Channels:
             path = _repodata(self.snapshot or Path(), url, subdir)
             if path is None:
                 return None
-            self._files[key] = SparseRepoData(Channel(url), subdir, path)
+            self._files[key] = _opened(path, url, subdir)
         return self._files[key]
+
+
+def _opened(path: Path, url: str, subdir: str) -> SparseRepoData:
+    """A snapshot's metadata, open; unpacked into the user's cache where it is compressed."""
+    try:
+        if path.suffix != ".zst":
+            return SparseRepoData(Channel(url), subdir, path)
+        with _unpacked(path) as plain:
+            return SparseRepoData(Channel(url), subdir, plain)
+    except (OSError, zstandard.ZstdError) as error:
+        hint = "get the file again: it is not whole, or not the metadata of a channel"
+        raise ChannelError(Problem(message=f"cannot read {path}", detail=str(error), hint=hint)) from None
 
 
 def _snapshot_hint(snapshot: Path) -> str:
     held = sorted(child.name for child in snapshot.iterdir() if child.is_dir() and not child.name.startswith("_"))
-    return f"it holds: {', '.join(held)}; leave out `--offline` to reach the live channel"
+    return f"it holds: {', '.join(held) or 'none'}; leave out `--offline` or `--snapshot` to reach the live channel"
 
 
 def _repodata(snapshot: Path, url: str, subdir: str) -> Path | None:
-    """The plain metadata file, unpacked into the user's cache where the snapshot holds it compressed."""
+    """The metadata file of a subdir, plain or compressed; None where the snapshot has none."""
     folder = snapshot / channel_name(url).replace("/", "_") / subdir
-    plain, packed = folder / "repodata.json", folder / "repodata.json.zst"
-    if plain.is_file():
-        return plain
-    return _unpacked(packed) if packed.is_file() else None
+    return next((path for name in _NAMES if (path := folder / name).is_file()), None)
 
 
-def _unpacked(packed: Path) -> Path:
+@contextmanager
+def _unpacked(packed: Path) -> Iterator[Path]:
+    """The plain text of a compressed file: in the user's cache, else a file that is gone once it is open."""
     data = packed.read_bytes()
     cache = Path(os.environ.get("LOCKGEN_CACHE_DIR") or platformdirs.user_cache_dir("lockgen")) / "repodata"
     target = cache / f"{hashlib.sha256(data).hexdigest()}.json"
-    if target.is_file():
-        return target
+    if not target.is_file():
+        decompressor = zstandard.ZstdDecompressor().decompressobj()
+        text = decompressor.decompress(data)
+        if not decompressor.eof:
+            raise zstandard.ZstdError("the compressed data ends too early")
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            _replace(target, text)
+        except OSError:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+                target = Path(folder) / "repodata.json"
+                target.write_bytes(text)
+                yield target
+            return
+    yield target
+
+
+def _replace(target: Path, text: bytes) -> None:
+    """Write a file so that no reader ever sees a part of it."""
+    handle, name = tempfile.mkstemp(dir=target.parent)
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=cache)
+        with os.fdopen(handle, "wb") as out:
+            out.write(text)
+        os.replace(name, target)
     except OSError:
-        handle, name = tempfile.mkstemp(suffix=".json")
-        target = Path(name)
-    with os.fdopen(handle, "wb") as out:
-        out.write(zstandard.ZstdDecompressor().decompressobj().decompress(data))
-    os.replace(name, target)
-    return target
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _visible(builds: Sequence[LockedPackage], request: Request) -> list[LockedPackage]:

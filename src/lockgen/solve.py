@@ -119,10 +119,13 @@ def _virtual(text: str) -> GenericVirtualPackage:
 def _unreachable(request: Request, words: str) -> Problem:
     names = ", ".join(f"`{channel_name(url)}`" for url in request.channels)
     several = "s" if len(request.channels) > 1 else ""
+    hint = "is the network up? `--offline` solves against the conda-forge snapshot that comes with lockgen"
+    if any(url.startswith("file://") and url in words for url in request.channels):
+        hint = "a channel that is a folder needs `noarch/repodata.json` and the same for each platform"
     return Problem(
         message=f"cannot read the channel{several} {names}",
         detail=words.strip(),
-        hint="is the network up? `--offline` solves against the conda-forge snapshot that comes with lockgen",
+        hint=hint,
     )
 
 

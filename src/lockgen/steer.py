@@ -19,16 +19,24 @@ async def answered(request: Request, channels: Channels) -> Answer:
     Solve; where the answer mixes what must not be mixed, ask again with the right kind held fast.
 
     The request's own constraints prevent the mixes of packages that are known; this catches the others: a package that
-    no table names in a CPU build beside GPU builds, a second OpenMP or BLAS.
+    no table names in a CPU build beside GPU builds, a second OpenMP or BLAS. What cannot be held is left as it is, for
+    the checks to refuse.
     """
     answer = await solve(request, channels)
-    limits = (*_flavour_limits(request, answer.packages), *_singleton_limits(request, answer.packages))
-    if not limits:
-        return answer
-    try:
-        return await solve(replace(request, constraints=(*request.constraints, *limits)), channels)
-    except NoSolution:
-        return answer
+    tried: list[Requirement] = []
+    while new := [limit for limit in _limits(request, answer.packages) if limit not in tried]:
+        tried += new
+        for limit in new:
+            held = replace(request, constraints=(*request.constraints, limit))
+            try:
+                request, answer = held, await solve(held, channels)
+            except NoSolution:
+                continue
+    return answer
+
+
+def _limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
+    return [*_flavour_limits(request, packages), *_singleton_limits(request, packages)]
 
 
 def _flavour_limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
