@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from lockgen import matchspec
@@ -16,7 +17,7 @@ from lockgen.knowledge import tables
 from lockgen.lock.model import LockedPackage
 from lockgen.plan import Planned, request_for
 from lockgen.request import Request, Requirement
-from lockgen.solve import NoSolution, no_record, solvable, solvable_each, solve_whole
+from lockgen.solve import NoSolution, no_record, solvable, solve_whole
 from lockgen.spec.model import Cuda, version_spec
 from lockgen.spec.parse import Target
 from lockgen.steer import confirmed
@@ -97,7 +98,7 @@ async def _culprits(planned: Planned, channels: Channels) -> list[tuple[tuple[st
     """Parts of the spec without which there is an answer, each with that answer."""
     request = planned.request
     parts = list(dict.fromkeys(_part(one) for one in (*request.requirements, *request.constraints) if not one.optional))
-    answers = await solvable_each([_loosened(planned, part) for part in parts], channels)
+    answers = await asyncio.gather(*(confirmed(_loosened(planned, part), channels) for part in parts))
     return [(part, answer) for part, answer in zip(parts, answers, strict=True) if answer is not None]
 
 
@@ -159,11 +160,19 @@ def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) 
         builds = records.get(matchspec.name_of(wanted.spec), [])
         if not builds or any(matchspec.Universe([build]).satisfies(wanted.spec) for build in builds):
             continue
-        versions = list(dict.fromkeys(build.version for build in reversed(builds)))[:6]
         place = planned.target.where(wanted.key)
-        has = f"the channel has {matchspec.name_of(wanted.spec)} {', '.join(versions)}"
-        hints.append(f"line {place.line}: no build matches `{wanted.spec}`; {has}")
+        hints.append(f"line {place.line}: no build matches `{wanted.spec}`; {_what_there_is(wanted.spec, builds)}")
     return hints
+
+
+def _what_there_is(spec: str, builds: Sequence[LockedPackage]) -> str:
+    """The newest versions of a package; where the spec asks for a kind of build, those of that kind."""
+    name, *_, kind = [*spec.split(), "*"] if spec.count(" ") < 2 else spec.split()
+    of_kind = [build for build in builds if fnmatchcase(build.build, kind)]
+    if not of_kind:
+        return f"the channel has no `{kind}` build of {name}"
+    versions = list(dict.fromkeys(build.version for build in reversed(of_kind)))[:6]
+    return f"the channel has {'' if kind == '*' else f'`{kind}` builds of '}{matchspec.name_of(name)} {', '.join(versions)}"
 
 
 def varied(target: Target, **changes: Any) -> Target:
@@ -195,10 +204,9 @@ async def _no_exact(planned: Planned, channels: Channels, builds: Sequence[Locke
     target, ask = planned.target, planned.request.cuda
     assert ask is not None
     choices = await choices_for_exact(planned, channels, builds)
-    wanted = target.settings.pytorch
-    where = target.where("cuda")
+    wanted, where = target.settings.pytorch, target.where("cuda")
     lines = [
-        f"{target.where('pytorch')}: asks for pytorch {wanted}",
+        *([f"{target.where('pytorch')}: asks for pytorch {wanted}"] if wanted else []),
         f"{where}: asks for CUDA {ask.version}, exactly",
         "",
         readable(tree),
@@ -206,11 +214,13 @@ async def _no_exact(planned: Planned, channels: Channels, builds: Sequence[Locke
         "the nearest real choices:",
         *(f"- {choice}" for choice in choices),
     ]
+    kept = "both the PyTorch and the machines that were asked for" if wanted else "the machines that were asked for"
     return Problem(
-        message=f"no pytorch {wanted} on {_place(planned)} goes with exactly CUDA {ask.version}",
+        message=f"{f'no pytorch {wanted}' if wanted else 'nothing'} on {_place(planned)} "
+        f"goes with exactly CUDA {ask.version}",
         where=where,
         detail="\n".join(lines),
-        hint="take one of the choices above; the first keeps both the PyTorch and the machines that were asked for",
+        hint=f"take one of the choices above; the first keeps {kept}",
     )
 
 
@@ -231,18 +241,21 @@ async def choices_for_exact(
         attempts.append(
             (f'cuda: {{version: "{cuda}", match: exact}}', [varied(target, cuda=Cuda(version=cuda, match="exact"))])
         )
-    older = [varied(target, pytorch=ANY_PYTORCH), varied(target, pytorch=ANY_PYTORCH, python=None)]
-    attempts.append(("", older))
+    others: list[tables.Provider] = []
+    if target.settings.pytorch:
+        attempts.append(("", [varied(target, pytorch=ANY_PYTORCH), varied(target, pytorch=ANY_PYTORCH, python=None)]))
+        others = _others(provider, target)
     found = await asyncio.gather(*(_attempt(write, targets, target, channels) for write, targets in attempts))
-    elsewhere = await asyncio.gather(*(_elsewhere(other, target, channels) for other in _others(provider, target)))
-    wheels = _wheels(target, ask.version)
-    return (*(one for one in found if one), *(one for one in elsewhere if one), *wheels)
+    elsewhere = await asyncio.gather(*(_elsewhere(other, target, channels) for other in others))
+    return (*(one for one in (*found, *elsewhere) if one), *_wheels(target, ask.version))
 
 
 def _wheels(target: Target, cuda: str) -> list[Choice]:
     """What there is outside conda, in one line; none of it is confirmed, and lockgen does not lock it."""
+    if target.settings.pytorch is None:
+        return []
     by_torch: dict[str, list[str]] = {}
-    for wheel in tables.wheel_choices(target.settings.pytorch or "", cuda):
+    for wheel in tables.wheel_choices(target.settings.pytorch, cuda):
         by_torch.setdefault(wheel.pytorch, []).append(wheel.cuda)
     listed = "; ".join(f"torch {torch} for CUDA {', '.join(versions)}" for torch, versions in by_torch.items())
     if not listed:

@@ -135,8 +135,3 @@ async def solvable(request: Request, channels: Channels) -> tuple[LockedPackage,
         return await solve_whole(request, channels)
     except NoSolution:
         return None
-
-
-async def solvable_each(requests: Sequence[Request], channels: Channels) -> list[tuple[LockedPackage, ...] | None]:
-    """`solvable` for several requests at once, in their order."""
-    return list(await asyncio.gather(*(solvable(request, channels) for request in requests)))

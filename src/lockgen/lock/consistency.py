@@ -9,7 +9,7 @@ from lockgen import matchspec
 from lockgen.knowledge import tables
 from lockgen.lock.cuda import locked_cuda
 from lockgen.lock.model import LockedPackage
-from lockgen.request import Request
+from lockgen.request import CudaAsk, Request
 
 Finding = tuple[str, str]
 """A message, and the dotted key of the spec that it concerns (empty where none does)."""
@@ -87,7 +87,6 @@ def flavours(request: Request, packages: Sequence[LockedPackage], provider: tabl
 def _cuda(request: Request, packages: Sequence[LockedPackage], provider: tables.Provider) -> Iterator[Finding]:
     """The toolkit's major, the GPUs and the driver are as asked."""
     ask, locked = request.cuda, locked_cuda(packages, provider)
-    pytorch = next((package for package in packages if package.name == "pytorch"), None)
     if ask is None or locked is None:
         return
     if locked.split(".")[0] != ask.version.split(".")[0]:
@@ -97,29 +96,37 @@ def _cuda(request: Request, packages: Sequence[LockedPackage], provider: tables.
     floor = tables.min_driver(locked)
     if ask.driver and floor and not tables.reaches(ask.driver, floor):
         yield f"CUDA {locked} needs driver {floor} or newer, the spec allows {ask.driver}", "driver"
-    built_for = provider.cuda_of(pytorch.build) if pytorch else None
-    if pytorch and built_for and ask.gpus:
-        covered = provider.capabilities(pytorch.version, built_for, request.platform)
-        jit = matchspec.version_key(ask.version) >= matchspec.version_key(locked)
-        for capability in ask.gpus:
-            if covered is None:
-                yield f"which GPUs `pytorch {pytorch.version} {pytorch.build}` covers is not known", "gpus"
-            elif not _runs(covered, capability, jit=jit):
-                yield (
-                    f"`pytorch {pytorch.version} {pytorch.build}` has no code for compute capability {capability}",
-                    "gpus",
-                )
+    pytorch = next((package for package in packages if package.name == "pytorch"), None)
+    if pytorch and ask.gpus and provider.flavour(pytorch.build) == "gpu":
+        yield from _uncovered(request.platform, ask, pytorch, provider)
 
 
-def _runs(covered: tables.Capabilities, capability: str, *, jit: bool) -> bool:
-    """
-    Whether a build runs on a GPU: by its own code, or by PTX where the driver can translate it.
+def _uncovered(platform: str, ask: CudaAsk, pytorch: LockedPackage, provider: tables.Provider) -> Iterator[Finding]:
+    """GPUs that this PyTorch does not run on: by its own code, or by PTX where the driver can compile it."""
+    build = f"`pytorch {pytorch.version} {pytorch.build}`"
+    built_for = provider.cuda_of(pytorch.build)
+    covered = provider.capabilities(pytorch.version, built_for, platform) if built_for else None
+    if built_for is None or covered is None:
+        yield f"which GPUs {build} covers is not known", "gpus"
+        return
+    for capability in ask.gpus:
+        gpu = tables.gpu(capability)
+        how = covered.covers(gpu) if gpu else None
+        if how is None:
+            yield f"{build} has no code for compute capability {capability}", "gpus"
+        elif how == "ptx" and not _compiles_ptx(ask, built_for):
+            driver = f"driver {ask.driver}" if ask.driver else f"a driver for CUDA {ask.version}"
+            yield (
+                f"{build} has only PTX for compute capability {capability}, and {driver} cannot compile it: "
+                f"that takes one for CUDA {built_for} or newer",
+                "gpus",
+            )
 
-    Only a driver that knows the locked toolkit can; under minor-version compatibility it does not.
-    """
-    gpu = tables.gpu(capability)
-    how = covered.covers(gpu) if gpu else None
-    return how == "native" or (how == "ptx" and jit)
+
+def _compiles_ptx(ask: CudaAsk, built_for: str) -> bool:
+    """Whether the oldest driver knows the toolkit that made the PTX; minor-version compatibility does not help here."""
+    supported = tables.driver_supports(ask.driver) if ask.driver else ask.version
+    return supported is not None and matchspec.version_key(supported) >= matchspec.version_key(built_for)
 
 
 def _singletons(request: Request, packages: Sequence[LockedPackage]) -> Iterator[Finding]:
