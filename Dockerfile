@@ -5,7 +5,8 @@ ARG BASE=docker.io/library/debian:bookworm-slim@sha256:7c7b2c966bc9ee8cedfeef67e
 ARG INSTALLER=docker.io/mambaorg/micromamba:2.3.3@sha256:800e7ade3ffe29c9a9ac2026163131495f8197c3852e572c5835beb4e8a33cd6
 
 FROM ${INSTALLER} AS build
-USER root
+# hadolint ignore=DL3002
+USER 0
 COPY envs/pytorch-2.9-nlp/linux-64.explicit.lock /tmp/lock/
 RUN micromamba create --yes --quiet --prefix /opt/env --file /tmp/lock/linux-64.explicit.lock \
  && micromamba clean --all --yes --quiet

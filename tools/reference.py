@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
+from urllib.parse import urlsplit
 
 import typer
 import yaml
@@ -59,7 +61,8 @@ def code(*values: str) -> str:
 def origin(row: Any) -> tuple[str, str]:
     """The last two cells of a fact: its source and when it was checked."""
     source = row.source or ""
-    return f"<{source}>" if source.startswith("http") else source, str(row.checked or "")
+    host = urlsplit(source).hostname
+    return f"[{host}]({source})" if host else source, str(row.checked or "")
 
 
 # --- The spec -----------------------------------------------------------------------------------------------------
@@ -68,12 +71,15 @@ def origin(row: Any) -> tuple[str, str]:
 def spec_page() -> str:
     """Every key of the model: type, default, meaning, example."""
     whole = schema()
-    example = yaml.load(EXAMPLE.read_text(encoding="utf-8"), yaml.BaseLoader)
+    full = EXAMPLE.read_text(encoding="utf-8")
+    example = yaml.safe_load(full)
     text = HEAD + (
         "# Keys of a spec\n\n"
-        "A spec is one YAML file. Only `name` is required. Numbers stay the text that you wrote, so `python: 3.10` is 3.10. "
+        "A spec is one YAML file. Only `name` is required. Numbers stay the text that you wrote: "
+        "`python: 3.10` is 3.10. "
         "`lockgen schema` prints the same as a JSON Schema for your editor. "
-        "[A spec with every key](#a-spec-with-every-key) is at the end of this page.\n\n"
+        "[A spec with every key](#a-spec-with-every-key) is at the end of this page. "
+        "`verify` is read and checked today; nothing uses it yet.\n\n"
         "## Top of the file\n\n"
     )
     text += _keys(whole, whole["$defs"], example)
@@ -83,13 +89,13 @@ def spec_page() -> str:
             text += f"It takes these keys of the top of the file: {code(*part['properties'])}.\n"
         else:
             text += _keys(part, whole["$defs"], _example_for(name, example))
-    full = EXAMPLE.read_text(encoding="utf-8")
     return f"{text}\n## A spec with every key\n\n```yaml\n{full}```\n"
 
 
 def _keys(part: Mapping[str, Any], parts: Mapping[str, Any], example: Mapping[str, Any]) -> str:
     rows = []
-    for key, value in part["properties"].items():
+    order = {key: place for place, key in enumerate(example)}
+    for key, value in sorted(part["properties"].items(), key=lambda pair: order.get(pair[0], len(order))):
         needed = key in part.get("required", ())
         default = "required" if needed else _default(value)
         shown = {key: example[key]} if key in example else {}
@@ -109,15 +115,20 @@ def _example_for(part: str, example: Mapping[str, Any]) -> Mapping[str, Any]:
 def _flow(value: Mapping[str, Any]) -> str:
     if not value:
         return ""
-    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True).strip()
-    return f"`{text[1:-1]}`"
+    return f"`{_yaml(value)[1:-1]}`"
+
+
+def _yaml(value: Any) -> str:
+    """A value in one line of YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True)
+    return text.removesuffix("...\n").strip().replace("'", '"')
 
 
 def _default(value: Mapping[str, Any]) -> str:
     default = value.get("default")
     if default is None or isinstance(default, dict):
         return ""
-    return f"`{str(default).lower()}`" if isinstance(default, bool) else _flow({"": default}).replace("'': ", "")
+    return f"`{_yaml(default)}`"
 
 
 def _type(value: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
@@ -133,7 +144,9 @@ def _type(value: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
     if kind == "array":
         return f"list of {_type(value['items'], parts)}"
     if kind == "object":
-        held = value.get("additionalProperties") or next(iter(value.get("patternProperties", {}).values()), {})
+        held: Mapping[str, Any] = value.get("additionalProperties") or next(
+            iter(value.get("patternProperties", {}).values()), {}
+        )
         return f"mapping of names to {_type(held, parts)}"
     if kind == "integer":
         low, high = value.get("minimum"), value.get("maximum")
@@ -168,8 +181,15 @@ def _command(name: str, command: Any) -> str:
     if arguments:
         text += "\n" + table(("argument", "meaning"), [(f"`{_argument(one)}`", one.help or "") for one in arguments])
     if options:
-        text += "\n" + table(("option", "value", "default", "meaning"), [_option(one) for one in options])
+        kinds = get_type_hints(_function(name))
+        text += "\n" + table(
+            ("option", "value", "default", "meaning"), [_option(one, kinds[one.name]) for one in options]
+        )
     return text
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return next(one.callback for one in app.registered_commands if one.name == name and one.callback)
 
 
 def _argument(param: Any) -> str:
@@ -177,16 +197,21 @@ def _argument(param: Any) -> str:
     return name if param.required else f"[{name}]"
 
 
-def _option(param: Any) -> tuple[str, str, str, str]:
-    choices = getattr(param.type, "choices", None)
-    value = "" if param.is_flag else code(*(str(getattr(one, "value", one)) for one in choices)) if choices else ""
-    if not value and not param.is_flag:
-        low, high = getattr(param.type, "min", None), getattr(param.type, "max", None)
-        value = f"{low} to {high}" if low is not None else {"path": "path"}.get(param.type.name, "text")
+def _option(param: Any, kind: Any) -> tuple[str, str, str, str]:
     default = getattr(param.default, "value", param.default)
-    shown = "" if default is None or param.is_flag or callable(default) else code(str(default))
-    help_text = param.help or ""
-    return code(*param.opts), value, shown, f"{help_text} Also `{param.envvar}`." if param.envvar else help_text
+    shown = "" if default is None or param.is_flag else code(str(default))
+    help_text = f"{param.help} Also `{param.envvar}`." if param.envvar else param.help
+    return code(*param.opts), "" if param.is_flag else _value(param, kind), shown, help_text
+
+
+def _value(param: Any, kind: Any) -> str:
+    """What an option takes, from the annotation of the command's parameter."""
+    kind = next((one for one in get_args(kind) if one is not type(None)), kind)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return code(*(one.value for one in kind))
+    if param.metavar:
+        return code(*param.metavar.split("|"))
+    return "path" if kind is Path else "text"
 
 
 # --- Facts --------------------------------------------------------------------------------------------------------
@@ -248,19 +273,23 @@ _FACT = ("source", "checked")
 
 
 def toolkits() -> str:
+    """The driver that each toolkit came with."""
     return table(("CUDA", "driver", *_FACT), [(one.cuda, one.driver, *origin(one)) for one in tables.toolkits()])
 
 
 def drivers() -> str:
+    """The driver floor of each major."""
     rows = [(f"{one.major}.x", f"{one.min_driver} or newer", *origin(one)) for one in tables.minor_compatibility()]
     return table(("CUDA", "driver", *_FACT), rows)
 
 
 def limits() -> str:
+    """What an older driver does not give."""
     return table(("limit", *_FACT), [(one.text, *origin(one)) for one in tables.minor_version_limits()])
 
 
 def gpus() -> str:
+    """Names of GPUs by compute capability."""
     by_capability: dict[str, list[str]] = {}
     for name in tables.gpu_names():
         found = tables.gpu(name)
@@ -275,6 +304,7 @@ def gpus() -> str:
 
 
 def capabilities(provider: tables.Provider) -> str:
+    """What each build of a provider has code for."""
     rows = [
         (
             f">={one.pytorch_min},<{one.pytorch_below}",
@@ -290,6 +320,7 @@ def capabilities(provider: tables.Provider) -> str:
 
 
 def builds(provider: tables.Provider) -> str:
+    """The CUDA that each PyTorch of a provider was built for."""
     rows = [
         (
             f">={one.pytorch_min},<{one.pytorch_below}",
@@ -304,6 +335,7 @@ def builds(provider: tables.Provider) -> str:
 
 
 def companions(provider: tables.Provider) -> str:
+    """Packages of PyTorch's kind, by their build strings."""
     rows = [
         (f"`{one.name}`", code(one.gpu) if one.gpu else "", code(one.cpu) if one.cpu else "", *origin(one))
         for one in provider.companions
@@ -312,12 +344,12 @@ def companions(provider: tables.Provider) -> str:
 
 
 def exempt(provider: tables.Provider) -> str:
-    return table(
-        ("packages", "why", *_FACT), [(code(*one.names), one.reason, *origin(one)) for one in provider.exempt]
-    )
+    """Packages whose CPU builds are right."""
+    return table(("packages", "why", *_FACT), [(code(*one.names), one.reason, *origin(one)) for one in provider.exempt])
 
 
 def singletons() -> str:
+    """Things of which there may be one."""
     rows = [
         (one.title, ", ".join(provider.name for provider in one.providers), one.reason, *origin(one))
         for one in tables.singleton_groups()
@@ -326,6 +358,7 @@ def singletons() -> str:
 
 
 def images() -> str:
+    """Base images by digest."""
     rows = [
         (
             f"`{one.name}`{' (default)' if one.default else ''}",
@@ -342,13 +375,13 @@ def images() -> str:
 
 
 def systems() -> str:
-    rows = [
-        (f"`{one.platform}`", code(*one.virtual_packages), one.reason, *origin(one)) for one in tables.systems()
-    ]
+    """The oldest system of each platform."""
+    rows = [(f"`{one.platform}`", code(*one.virtual_packages), one.reason, *origin(one)) for one in tables.systems()]
     return table(("platform", "virtual packages", "why", *_FACT), rows)
 
 
 def wheels() -> str:
+    """Official wheels by CUDA."""
     rows = [
         (one.pytorch, one.default, ", ".join(one.stable), ", ".join(one.unsupported), *origin(one))
         for one in tables.wheel_rows()
@@ -371,7 +404,12 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/extras.md": extras_page,
     "reference/knowledge.md": knowledge_page,
 }
-TABLES: Mapping[str, Callable[[], str]] = {"drivers": drivers, "toolkits": toolkits, "limits": limits, "formats": formats}
+TABLES: Mapping[str, Callable[[], str]] = {
+    "drivers": drivers,
+    "toolkits": toolkits,
+    "limits": limits,
+    "formats": formats,
+}
 
 
 # --- Marks in pages that people write -----------------------------------------------------------------------------
@@ -414,21 +452,28 @@ def page(path: Path, *, with_output: bool) -> str:
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lockgen.cli.main "$@"\n', encoding="utf-8")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         paths = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
-        settings = {"PATH": paths, "LOCKGEN_SNAPSHOT": str(CHANNELS), "COLUMNS": COLUMNS, "FORCE_COLOR": "1"}
+        settings = {"PATH": paths, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": COLUMNS, "FORCE_COLOR": "1"}
 
         def shell(command: str) -> str:
             done = subprocess.run(
                 ["sh", "-c", command],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **settings},
+                env={
+                    **os.environ,
+                    **settings,
+                    **({} if "--offline" in command else {"LOCKGEN_SNAPSHOT": str(CHANNELS)}),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 check=False,
             )
             lines = [line.rstrip() for line in ESCAPE.sub("", done.stdout.decode()).splitlines()]
-            if any(str(CHANNELS) in line or name in line for line in lines):
-                raise SystemExit(f"{path}: `{command}` prints a path of this machine")
+            wrong = next(
+                (one for one in ("Traceback", str(ROOT.parent), name) if any(one in line for line in lines)), None
+            )
+            if wrong:
+                raise SystemExit(f"{path}: `{command}` prints `{wrong}`:\n" + "\n".join(lines))
             return "\n".join(lines).strip("\n") + "\n" if any(lines) else ""
 
         return rendered(path.read_text(encoding="utf-8"), shell if with_output else None, folder)
@@ -438,7 +483,7 @@ def everything(*, with_output: bool) -> Iterator[tuple[Path, str]]:
     """Every page that is generated, or holds a mark, with the text it should have."""
     for name, made in PAGES.items():
         yield DOCS / name, made()
-    for path in sorted(DOCS.glob("*.md")):
+    for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
         if MARK.search(path.read_text(encoding="utf-8")):
             yield path, page(path, with_output=with_output)
 
@@ -451,7 +496,8 @@ def main() -> int:
     arguments = parser.parse_args()
     with_output = CHANNELS.is_dir() and not arguments.no_output
     if not with_output:
-        print("outputs of commands are left as they are: they need ../shared/channels", file=sys.stderr)
+        why = "--no-output" if arguments.no_output else "no ../shared/channels here"
+        print(f"outputs of commands are left as they are: {why}", file=sys.stderr)
     stale = 0
     for path, text in everything(with_output=with_output):
         if path.exists() and path.read_text(encoding="utf-8") == text:

@@ -9,6 +9,7 @@ from lockgen.image.dockerfile import dumps
 from lockgen.lock.model import Lock
 from lockgen.lock.registry import dump_all
 from lockgen.plan import Plan
+from lockgen.spec.model import Image
 
 FORMATS = ("conda-lock-v1", "pixi-toml", "explicit", "environment-yml")
 
@@ -21,6 +22,19 @@ def render(plan: Plan, locks: Sequence[Lock], pixi_lock_version: int) -> dict[st
     for lock in locks:
         files |= dumps([lock], images[lock.variant])
     return files
+
+
+def known_texts(locks: Sequence[Lock]) -> dict[str, str]:
+    """
+    The files that some locks alone determine, by name.
+
+    All of their text, but of a Dockerfile the first line, since the rest depends on the spec; pixi's are not among
+    them, since they stand for all variants and never change their names.
+    """
+    found = dict(dump_all(tuple(locks), ("conda-lock-v1", "explicit", "environment-yml")))
+    for lock in locks:
+        found |= {name: text.split("\n", 1)[0] for name, text in dumps([lock], Image()).items()}
+    return found
 
 
 def pixi_version(folder: Path) -> int:

@@ -25,7 +25,6 @@ from lockgen.errors import ChannelError, Problem
 from lockgen.lock.model import LockedPackage
 from lockgen.request import Request
 
-
 _NAMES = ("repodata.json", "repodata.json.zst")
 _FORM = "a snapshot is a folder CHANNEL/SUBDIR/repodata.json[.zst]"
 

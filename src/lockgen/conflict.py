@@ -11,6 +11,7 @@ from lockgen import matchspec
 _BRANCH = re.compile(r"^(?P<indent>(?:[│ ] {2})*)(?:[├└]─ )(?P<text>.*)$")
 _ONE_BUILD = re.compile(r"^(?P<name>[\w.-]+) (?P<version>[\w.!+]+)(?P<rest>, which .*| would require.*)$")
 MOST_LINES = 40
+MOST_ALIKE = 3
 
 
 @dataclass(slots=True)
@@ -72,7 +73,27 @@ def _fold(branch: Branch) -> None:
         match = _ONE_BUILD.match(below.text)
         shape = (match["name"], match["rest"]) if match else ("", below.text)
         groups.setdefault((*shape, *below.lines()), []).append((match["version"] if match else "", below))
-    branch.branches = [_joined(members) for members in groups.values()]
+    branch.branches = _thinned([_joined(members) for members in groups.values()])
+
+
+def _thinned(branches: list[Branch]) -> list[Branch]:
+    """At most MOST_ALIKE branches about one package that say the same; the number of others stands after them."""
+    kept: list[Branch] = []
+    alike: dict[tuple[str, str], list[Branch]] = {}
+    for branch in branches:
+        match = _ONE_BUILD.match(branch.text)
+        same = alike.setdefault((match["name"], match["rest"]), []) if match else []
+        same.append(branch)
+        if len(same) <= MOST_ALIKE:
+            kept.append(branch)
+        elif len(same) == MOST_ALIKE + 1:
+            kept.append(Branch(""))
+            same.append(kept[-1])
+    for (name, _), same in alike.items():
+        if len(same) > MOST_ALIKE:
+            more = len(same) - MOST_ALIKE - 1
+            same[MOST_ALIKE + 1].text = f"… {more} more of {name}, for like reasons"
+    return kept
 
 
 def _joined(members: list[tuple[str, Branch]]) -> Branch:

@@ -1,41 +1,27 @@
-"""Why nothing answers a request: the user's own lines that stand in the way, and the choices that do solve."""
+"""Why nothing answers a request: the user's own lines that stand in the way."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from lockgen import matchspec
-from lockgen.channelname import channel_name
 from lockgen.channels import Channels
+from lockgen.choices import ANY_PYTORCH, choices_for_exact, compatible_key, varied
 from lockgen.conflict import readable
-from lockgen.errors import ChannelError, Problem
+from lockgen.errors import Problem
 from lockgen.knowledge import tables
 from lockgen.lock.model import LockedPackage
 from lockgen.plan import Planned, request_for
 from lockgen.request import Request, Requirement
 from lockgen.solve import NoSolution, no_record, solvable, solve_whole
-from lockgen.spec.model import Cuda, version_spec
+from lockgen.spec.model import Cuda
 from lockgen.spec.parse import Target
 from lockgen.steer import confirmed
-
-ANY_PYTORCH = ">=1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Something the user could write instead, and what it gives."""
-
-    write: str
-    gives: str
-    confirmed: bool
-    """Solved and checked against the channel's metadata just now."""
-
-    def __str__(self) -> str:
-        return f"{self.write}\n    → {self.gives} ({'solved' if self.confirmed else 'not confirmed'})"
 
 
 async def unsolvable(planned: Planned, channels: Channels, tree: str) -> tuple[Problem, ...]:
@@ -50,7 +36,7 @@ async def unsolvable(planned: Planned, channels: Channels, tree: str) -> tuple[P
         return (
             await _no_exact(planned, channels, records.get("pytorch", []), await _core_tree(request, channels) or tree),
         )
-    culprits, cpu_only = await asyncio.gather(_culprits(planned, channels), _cpu_only(planned, channels))
+    culprits, cpu_only = await asyncio.gather(_culprits(planned, channels, tree), _cpu_only(planned, channels))
     return (_conflict(planned, culprits, tree, records, cpu_only=cpu_only),)
 
 
@@ -75,11 +61,38 @@ def _loosened(planned: Planned, part: tuple[str, str]) -> Request:
         return request_for(varied(planned.target, pytorch=ANY_PYTORCH))
     if part[0] == "cuda":
         return _any_cuda(request)
+    if part[0] == "system":
+        return _on_system(request, part[1])
+    if part[0] == "as_of":
+        return replace(request, cutoff=None)
+    if part[0] == "channel_priority":
+        return replace(request, channel_priority="disabled")
     return replace(
         request,
         requirements=tuple(one for one in request.requirements if _part(one) != part),
         constraints=tuple(one for one in request.constraints if _part(one) != part),
     )
+
+
+_SYSTEM_KEYS = {"__glibc": "glibc", "__linux": "linux", "__osx": "macos"}
+
+
+def _newer_systems(request: Request, tree: str) -> list[tuple[str, str]]:
+    """Systems that the solver missed, oldest first, as parts of the spec: `__glibc=2.28`."""
+    found: set[tuple[str, str]] = set()
+    for text in request.virtual_packages:
+        name, has, _ = text.split("=", 2)
+        floors = re.findall(rf"{re.escape(name)} >=(\d+(?:\.\d+)*)", tree) if name in _SYSTEM_KEYS else []
+        found |= {(name, floor) for floor in floors if matchspec.version_key(floor) > matchspec.version_key(has)}
+    ordered = sorted(found, key=lambda pair: (pair[0], matchspec.version_key(pair[1])))
+    return [("system", f"{name}={floor}") for name, floor in ordered]
+
+
+def _on_system(request: Request, system: str) -> Request:
+    """The request on another system: `__glibc=2.34`."""
+    name = system.split("=")[0]
+    others = (text for text in request.virtual_packages if not text.startswith(f"{name}="))
+    return replace(request, virtual_packages=tuple(sorted((*others, f"{system}=0"))))
 
 
 def _any_cuda(request: Request) -> Request:
@@ -94,19 +107,33 @@ def _any_cuda(request: Request) -> Request:
     )
 
 
-async def _culprits(planned: Planned, channels: Channels) -> list[tuple[tuple[str, str], tuple[LockedPackage, ...]]]:
+async def _culprits(
+    planned: Planned, channels: Channels, tree: str
+) -> list[tuple[tuple[str, str], tuple[LockedPackage, ...]]]:
     """Parts of the spec without which there is an answer, each with that answer."""
     request = planned.request
     parts = list(dict.fromkeys(_part(one) for one in (*request.requirements, *request.constraints) if not one.optional))
-    answers = await asyncio.gather(*(confirmed(_loosened(planned, part), channels) for part in parts))
+    parts += _newer_systems(request, tree)
+    parts += [("as_of", "")] if request.cutoff else []
+    parts += [("channel_priority", "")] if len(request.channels) > 1 and request.channel_priority == "strict" else []
+    answers = await asyncio.gather(*(_answer_without(planned, part, channels) for part in parts))
     return [(part, answer) for part, answer in zip(parts, answers, strict=True) if answer is not None]
+
+
+async def _answer_without(
+    planned: Planned, part: tuple[str, str], channels: Channels
+) -> tuple[LockedPackage, ...] | None:
+    """A good answer once a part is taken back; for another CUDA than was asked for, not all checks can hold."""
+    ask = solvable if part[0] == "cuda" else confirmed
+    return await ask(_firm(_loosened(planned, part)), channels)
 
 
 async def _cpu_only(planned: Planned, channels: Channels) -> bool:
     """Whether the same spec has an answer with CPU builds: then it is the GPU that cannot be had."""
     if planned.request.cuda is None:
         return False
-    return await solvable(request_for(varied(planned.target, cuda=Cuda(version="none"))), channels) is not None
+    request = request_for(varied(planned.target, cuda=Cuda(version="none")))
+    return await solvable(_firm(request), channels) is not None
 
 
 def _conflict(
@@ -120,7 +147,7 @@ def _conflict(
     target = planned.target
     order = {"cuda": 1, "pytorch": 2}
     ranked = sorted(culprits, key=lambda pair: order.get(pair[0][0], 0))
-    where = target.where(ranked[0][0][0] if ranked else "pytorch")
+    where = target.where(_written_key(target, ranked))
     message = f"nothing answers the spec on {_place(planned)}"
     if cpu_only:
         message = f"no GPU build answers the spec on {_place(planned)}, only CPU builds do: they are not taken silently"
@@ -134,6 +161,12 @@ def _conflict(
     )
 
 
+def _written_key(target: Target, ranked: Sequence[tuple[tuple[str, str], Any]]) -> str:
+    """The key to point at: the first culprit that the spec has a line for."""
+    keys = [_OTHER_KEYS.get(part[0], part[0]) for part, _ in ranked]
+    return next((key for key in keys if target.node.get(key.split(".")[0])), "pytorch")
+
+
 def _place(planned: Planned) -> str:
     variant = planned.target.variant
     return f"{planned.request.platform} (variant {variant})" if variant else planned.request.platform
@@ -144,6 +177,8 @@ def _culprit_hint(planned: Planned, part: tuple[str, str], answer: tuple[LockedP
     key, name = part
     where = planned.target.where(key)
     provider = tables.provider_for(planned.request.channels)
+    if key in _OTHER_KEYS:
+        return _other_hint(planned, part, answer)
     ours = [one for one in (*planned.request.requirements, *planned.request.constraints) if _part(one) == part]
     names = ["pytorch", provider.toolkit_package] if key == "cuda" else [matchspec.name_of(one.spec) for one in ours]
     chosen = {package.name: package.version for package in answer}
@@ -151,6 +186,24 @@ def _culprit_hint(planned: Planned, part: tuple[str, str], answer: tuple[LockedP
     said = f"`{name}` of {where.text.strip()}" if name else f"`{where.text.strip() or ours[0].because}`"
     result = f"it solves with {instead}" if instead else "it solves"
     return f"line {where.line} excludes the candidates: {said}; without it, {result}"
+
+
+_OTHER_KEYS = {"system": "system", "as_of": "as-of", "channel_priority": "channel-priority"}
+
+
+def _other_hint(planned: Planned, part: tuple[str, str], answer: Sequence[LockedPackage]) -> str:
+    """What a key that asks for no package excludes, whether it is written or holds by default."""
+    key, system = part
+    written = planned.target.node.get(_OTHER_KEYS[key])
+    pytorch = next((f" with pytorch {one.version}" for one in answer if one.name == "pytorch"), "")
+    if key == "as_of" and written:
+        line = f"line {written.where.line} excludes the candidates: `{written.where.text.strip()}`"
+        return f"{line}; without it, it solves{pytorch}"
+    if key == "channel_priority":
+        return f"strict channel priority excludes the candidates: with `channel-priority: disabled`, it solves{pytorch}"
+    name, version = system.split("=")
+    line = f"line {written.where.line}" if written else "the default of `system`"
+    return f'{line} excludes the candidates: with `system: {{{_SYSTEM_KEYS[name]}: "{version}"}}`, it solves{pytorch}'
 
 
 def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) -> list[str]:
@@ -167,22 +220,24 @@ def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) 
 
 def _what_there_is(spec: str, builds: Sequence[LockedPackage]) -> str:
     """The newest versions of a package; where the spec asks for a kind of build, those of that kind."""
-    name, *_, kind = [*spec.split(), "*"] if spec.count(" ") < 2 else spec.split()
+    words = spec.split()
+    name, kind = matchspec.name_of(spec), words[2] if len(words) == 3 else "*"
     of_kind = [build for build in builds if fnmatchcase(build.build, kind)]
     if not of_kind:
         return f"the channel has no `{kind}` build of {name}"
     versions = list(dict.fromkeys(build.version for build in reversed(of_kind)))[:6]
-    return f"the channel has {'' if kind == '*' else f'`{kind}` builds of '}{matchspec.name_of(name)} {', '.join(versions)}"
-
-
-def varied(target: Target, **changes: Any) -> Target:
-    """The same target with some settings changed."""
-    return replace(target, settings=target.settings.model_copy(update=changes))
+    what = name if kind == "*" else f"`{kind}` builds of {name}"
+    return f"the channel has {what} {', '.join(versions)}"
 
 
 async def _is_due_to_toolkit(planned: Planned, channels: Channels) -> bool:
-    """Whether the request has an answer once the exact toolkit is not insisted on."""
-    return await confirmed(request_for(_compatible(planned.target)), channels) is not None
+    """Whether the request has an answer, a GPU one, once its CUDA is not insisted on."""
+    return await solvable(_firm(_any_cuda(planned.request)), channels) is not None
+
+
+def _firm(request: Request) -> Request:
+    """The request without what may be left out: whether it has an answer is the same, and found sooner."""
+    return replace(request, requirements=tuple(one for one in request.requirements if not one.optional))
 
 
 async def _core_tree(request: Request, channels: Channels) -> str | None:
@@ -195,11 +250,6 @@ async def _core_tree(request: Request, channels: Channels) -> str | None:
     return None
 
 
-def _compatible(target: Target) -> Target:
-    assert target.settings.cuda is not None
-    return varied(target, cuda=Cuda(version=target.settings.cuda.version, match="compatible"))
-
-
 async def _no_exact(planned: Planned, channels: Channels, builds: Sequence[LockedPackage], tree: str) -> Problem:
     target, ask = planned.target, planned.request.cuda
     assert ask is not None
@@ -210,144 +260,15 @@ async def _no_exact(planned: Planned, channels: Channels, builds: Sequence[Locke
         f"{where}: asks for CUDA {ask.version}, exactly",
         "",
         readable(tree),
-        "",
-        "the nearest real choices:",
+        *(["", "the nearest real choices:"] if choices else []),
         *(f"- {choice}" for choice in choices),
     ]
     kept = "both the PyTorch and the machines that were asked for" if wanted else "the machines that were asked for"
+    keeps = choices[:1] and choices[0].write == compatible_key(ask.version)
     return Problem(
         message=f"{f'no pytorch {wanted}' if wanted else 'nothing'} on {_place(planned)} "
         f"goes with exactly CUDA {ask.version}",
         where=where,
         detail="\n".join(lines),
-        hint=f"take one of the choices above; the first keeps {kept}",
+        hint=f"take one of the choices above{f'; the first keeps {kept}' if keeps else ''}" if choices else None,
     )
-
-
-async def choices_for_exact(
-    planned: Planned, channels: Channels, builds: Sequence[LockedPackage]
-) -> tuple[Choice, ...]:
-    """Another CUDA for this PyTorch, another PyTorch for this CUDA, another channel; then wheels."""
-    target, request = planned.target, planned.request
-    ask = request.cuda
-    assert ask is not None
-    provider = tables.provider_for(request.channels)
-    universe = [build for build in builds if _matches_pytorch(planned, build)]
-    toolkits = sorted(
-        {cuda for build in universe if (cuda := provider.cuda_of(build.build))}, key=matchspec.version_key
-    )
-    attempts: list[tuple[str, list[Target]]] = [(f'cuda: "{ask.version}"', [_compatible(target)])]
-    for cuda in reversed(toolkits):
-        attempts.append(
-            (f'cuda: {{version: "{cuda}", match: exact}}', [varied(target, cuda=Cuda(version=cuda, match="exact"))])
-        )
-    others: list[tables.Provider] = []
-    if target.settings.pytorch:
-        attempts.append(("", [varied(target, pytorch=ANY_PYTORCH), varied(target, pytorch=ANY_PYTORCH, python=None)]))
-        others = _others(provider, target)
-    found = await asyncio.gather(*(_attempt(write, targets, target, channels) for write, targets in attempts))
-    elsewhere = await asyncio.gather(*(_elsewhere(other, target, channels) for other in others))
-    return (*(one for one in (*found, *elsewhere) if one), *_wheels(target, ask.version))
-
-
-def _wheels(target: Target, cuda: str) -> list[Choice]:
-    """What there is outside conda, in one line; none of it is confirmed, and lockgen does not lock it."""
-    if target.settings.pytorch is None:
-        return []
-    by_torch: dict[str, list[str]] = {}
-    for wheel in tables.wheel_choices(target.settings.pytorch, cuda):
-        by_torch.setdefault(wheel.pytorch, []).append(wheel.cuda)
-    listed = "; ".join(f"torch {torch} for CUDA {', '.join(versions)}" for torch, versions in by_torch.items())
-    if not listed:
-        return []
-    return [Choice(write=f"wheels, outside conda: {listed}", gives="lockgen does not lock wheels", confirmed=False)]
-
-
-def _matches_pytorch(planned: Planned, build: LockedPackage) -> bool:
-    wanted = next((one for one in planned.request.requirements if one.key == "pytorch"), None)
-    return wanted is not None and matchspec.Universe([build]).satisfies(wanted.spec)
-
-
-async def _attempt(write: str, targets: Sequence[Target], asked: Target, channels: Channels) -> Choice | None:
-    """The first of some targets that has a good answer, as a choice."""
-    for target in targets:
-        packages = await confirmed(request_for(target), channels)
-        if packages:
-            return Choice(write=write or _written_as(packages, asked), gives=_gives(packages, target), confirmed=True)
-    return None
-
-
-def _written_as(packages: Sequence[LockedPackage], asked: Target) -> str:
-    """The keys that have to change to get these packages."""
-    chosen = {package.name: package.version.split(".") for package in packages}
-    lines = [f'pytorch: "{".".join(chosen["pytorch"][:2])}"']
-    python = ".".join(chosen["python"][:2])
-    if asked.settings.python and not matchspec.version_within(
-        ".".join(chosen["python"]), f"{python}.*,{_range(asked)}"
-    ):
-        lines.append(f'python: "{python}"')
-    return ", ".join(lines)
-
-
-def _range(asked: Target) -> str:
-    return version_spec(asked.settings.python or "*")
-
-
-def _gives(packages: Sequence[LockedPackage], target: Target) -> str:
-    chosen = {package.name: package for package in packages}
-    pytorch, python = chosen.get("pytorch"), chosen.get("python")
-    provider = tables.provider_for(request_for(target).channels)
-    toolkit = chosen.get(provider.toolkit_package)
-    parts = [
-        f"pytorch {pytorch.version} {pytorch.build}" if pytorch else "",
-        f"python {python.version}" if python else "",
-    ]
-    if toolkit:
-        cuda = ".".join(toolkit.version.split(".")[:2])
-        parts += [f"CUDA {cuda}", f"driver {tables.min_driver(cuda)} or newer"]
-    if pytorch:
-        parts.append(f"from {channel_name(pytorch.channel)}")
-    return ", ".join(part for part in parts if part)
-
-
-def _others(current: tables.Provider, target: Target) -> list[tables.Provider]:
-    return [other for other in tables.providers() if other.name != current.name and other.channels]
-
-
-async def _elsewhere(other: tables.Provider, target: Target, channels: Channels) -> Choice | None:
-    """Another provider's channels before the spec's own."""
-    assert target.settings.cuda is not None
-    names = [channel_name(url) for url in (other.channels[0], *other.needs_channels)]
-    listed = [*names, *(name for name in target.settings.channels if name not in names)]
-    moved = varied(target, channels=listed)
-    tries = [moved, varied(moved, pytorch=ANY_PYTORCH), varied(moved, pytorch=ANY_PYTORCH, python=None)]
-    write = f"channels: [{', '.join(listed)}]"
-    try:
-        for one in tries:
-            packages = await confirmed(request_for(one), channels)
-            if packages:
-                keys = _written_as(packages, target)
-                return Choice(write=f"{write}, {keys}", gives=_gives(packages, one), confirmed=True)
-    except ChannelError:
-        rows = other.pytorch_with(target.settings.cuda.version, target.platform)
-        if rows:
-            keys = f'pytorch: "{".".join(rows[0].pytorch_min.split(".")[:2])}"'
-            return Choice(
-                write=f"{write}, {keys}", gives=f"a build that {other.name} is known to have", confirmed=False
-            )
-    return None
-
-
-async def choices_for_gpus(planned: Planned, channels: Channels) -> tuple[Choice, ...]:
-    """CUDA versions, and PyTorch versions, whose builds cover every GPU of the spec."""
-    target = planned.target
-    assert target.settings.cuda is not None
-    majors: dict[str, str] = {}
-    for toolkit in tables.toolkits():
-        majors[toolkit.cuda.split(".")[0]] = toolkit.cuda
-    attempts = [
-        (f'cuda: "{cuda}"', [varied(target, cuda=Cuda(version=cuda, match="compatible"))]) for cuda in majors.values()
-    ]
-    attempts.append(("", [varied(target, pytorch=ANY_PYTORCH), varied(target, pytorch=ANY_PYTORCH, python=None)]))
-    found = await asyncio.gather(*(_attempt(write, targets, target, channels) for write, targets in attempts))
-    return tuple(one for one in found if one)

@@ -24,6 +24,12 @@ class Named(Protocol):
     def version(self) -> str: ...
     @property
     def build(self) -> str: ...
+    @property
+    def build_number(self) -> int: ...
+    @property
+    def md5(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
 
 
 @lru_cache(maxsize=8192)
@@ -57,6 +63,8 @@ def version_flaw(text: str) -> str | None:
 
 def name_of(text: str) -> str:
     """The package that a match spec of a spec or a record is about, in lower case."""
+    if "://" in text:
+        return text.rsplit("/", 1)[-1].rsplit("-", 2)[0].lower()
     name = text.split("::", 1)[-1].split(";", 1)[0].strip()
     for position, character in enumerate(name):
         if character in " =<>!~[,":
@@ -87,11 +95,23 @@ def _record(name: str, version: str, build: str) -> PackageRecord:
     return PackageRecord(name, version, BuildString(build), 0, "noarch")
 
 
+def _record_of(package: Named) -> PackageRecord:
+    return PackageRecord(
+        package.name,
+        package.version,
+        BuildString(package.build),
+        package.build_number,
+        "noarch",
+        md5=bytes.fromhex(package.md5) or None,
+        sha256=bytes.fromhex(package.sha256) or None,
+    )
+
+
 class Universe:
     """Packages by name, real and virtual, that match specs are asked about."""
 
     def __init__(self, packages: Sequence[Named], virtual_packages: Sequence[str] = ()) -> None:
-        self._records = {package.name: _record(package.name, package.version, package.build) for package in packages}
+        self._records = {package.name: _record_of(package) for package in packages}
         for text in virtual_packages:
             name, version, build = text.split("=", 2)
             self._records[name] = _record(name, version, build)

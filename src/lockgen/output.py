@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lockgen.errors import LockError, Problem
@@ -13,9 +13,9 @@ from lockgen.errors import LockError, Problem
 CANONICAL = "conda-lock"
 
 
-def write_all(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
+def write_all(folder: Path, files: Mapping[str, str], leftovers: Iterable[str] = ()) -> tuple[str, ...]:
     """
-    Write files into a folder, each to a temporary neighbour first and then renamed.
+    Write files into a folder, each to a temporary neighbour first and then renamed, and remove what is left over.
 
     Killed at any moment, every file is the old one or the new one, whole. The canonical locks come last, so a set
     that is half new is seen as such by `--check`. A file that is already right keeps its time.
@@ -35,10 +35,12 @@ def write_all(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
                 staged.append((name, _staged(folder / name, files[name])))
         for name, temporary in staged:
             os.replace(temporary, folder / name)
+        for name in leftovers:
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise LockError(
-            Problem(message=f"cannot write {folder}: {error.strerror}", hint="`-o` names another folder")
-        ) from None
+        where = error.filename2 or error.filename or folder
+        message = f"cannot write {folder}: {where}: {error.strerror}"
+        raise LockError(Problem(message=message, hint="`-o` names another folder")) from None
     finally:
         for _, temporary in staged:
             temporary.unlink(missing_ok=True)
@@ -61,7 +63,7 @@ def _staged(path: Path, text: str) -> Path:
             out.flush()
             os.fsync(out.fileno())
         temporary.chmod(0o644 & ~_umask())
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise

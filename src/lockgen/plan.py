@@ -155,8 +155,16 @@ def _virtual_packages(target: Target, cuda: CudaAsk | None) -> tuple[str, ...]:
     if settings.system.archspec:
         found["__archspec"] = f"1={settings.system.archspec}"
     if cuda:
-        found["__cuda"] = f"{cuda.version}=0"
+        found["__cuda"] = f"{_oldest_cuda(cuda)}=0"
     return tuple(sorted(f"{name}={rest}" for name, rest in found.items()))
+
+
+def _oldest_cuda(cuda: CudaAsk) -> str:
+    """What the oldest machine reports: the CUDA that is asked for, or less where the spec allows an older driver."""
+    supported = tables.driver_supports(cuda.driver) if cuda.driver else None
+    if supported is None or tables.compare_versions(supported, cuda.version) > 0:
+        return cuda.version
+    return supported
 
 
 def _contradictions(target: Target) -> list[Problem]:
@@ -171,6 +179,7 @@ def _contradictions(target: Target) -> list[Problem]:
                 hint='add the CUDA version that the machines\' driver supports, such as `cuda: "12.1"`',
             )
         )
+    problems += _misplaced_gpus(target) if cuda else []
     floor = tables.min_driver(cuda.version) if cuda else None
     if cuda and floor and settings.driver and not tables.reaches(settings.driver, floor):
         supported = tables.driver_supports(settings.driver)
@@ -184,6 +193,19 @@ def _contradictions(target: Target) -> list[Problem]:
             )
         )
     return problems
+
+
+def _misplaced_gpus(target: Target) -> list[Problem]:
+    """Jetson modules are part of an Arm machine."""
+    return [
+        Problem(
+            message=f"`{name}` is a Jetson module, there is none in a {target.platform} machine",
+            where=target.where(f"gpus.{position}"),
+            hint="set `gpus` below `platform: {linux-aarch64: …}`",
+        )
+        for position, name in enumerate(target.settings.gpus)
+        if (gpu := tables.gpu(name)) and gpu.tegra and target.platform != "linux-aarch64"
+    ]
 
 
 def _notes(target: Target) -> list[Note]:

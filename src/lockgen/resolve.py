@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lockgen.channels import Channels
 from lockgen.errors import AnswerError, LockgenError, Problem, Unsolvable
@@ -11,7 +11,7 @@ from lockgen.lock.cuda import facts
 from lockgen.lock.model import Lock, PlatformLock
 from lockgen.plan import Plan, Planned
 from lockgen.solve import NoSolution
-from lockgen.steer import answered, findings_in
+from lockgen.steer import answered, findings_in, obstacles
 
 
 def resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
@@ -58,24 +58,34 @@ async def _locked(planned: Planned, channels: Channels) -> PlatformLock:
         raise Unsolvable(*await unsolvable(planned, channels, str(error))) from None
     findings = findings_in(request, answer)
     if findings:
-        raise AnswerError(*await _refusal(planned, channels, findings))
+        held = await obstacles(request, answer, channels)
+        raise AnswerError(*await _refusal(planned, channels, findings, held))
     return PlatformLock(
         request=request, packages=answer.packages, cuda=facts(request, answer.packages), left_out=answer.left_out
     )
 
 
-async def _refusal(planned: Planned, channels: Channels, findings: Sequence[tuple[str, str]]) -> list[Problem]:
-    """The findings as problems at the lines they concern; for GPUs that are not covered, with what would do."""
-    from lockgen.diagnose import choices_for_gpus
+async def _refusal(
+    planned: Planned, channels: Channels, findings: Sequence[tuple[str, str]], held: Mapping[str, str]
+) -> list[Problem]:
+    """The findings as problems at the lines they concern: with what would do, or with what stands in the way."""
+    from lockgen.choices import choices_for_gpus
 
     choices = await choices_for_gpus(planned, channels) if any(key == "gpus" for _, key in findings) else ()
-    detail = "\n".join(["what would do:", *(f"- {choice}" for choice in choices)]) if choices else None
+    would_do = "\n".join(["what would do:", *(f"- {choice}" for choice in choices)]) if choices else None
     return [
         Problem(
             message=f"{planned.request.platform}: {message}",
             where=planned.target.where(key) if key else None,
-            detail=detail if key == "gpus" else None,
-            hint=None if detail or key != "gpus" else "no build in the channels covers all of these GPUs",
+            detail=would_do if key == "gpus" else _in_the_way(message, held),
+            hint=None if would_do or key != "gpus" else "no build in the channels covers all of these GPUs",
         )
         for message, key in findings
     ]
+
+
+def _in_the_way(message: str, held: Mapping[str, str]) -> str | None:
+    """What excludes the right kind of the package that a finding begins with."""
+    from lockgen.conflict import readable
+
+    return next((readable(tree) for name, tree in held.items() if message.startswith(f"`{name} ")), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -86,6 +85,8 @@ async def solve_whole(request: Request, channels: Channels) -> tuple[LockedPacka
         raise NoSolution(str(error)) from None
     except (GatewayError, FetchRepoDataError, IoError) as error:
         raise ChannelError(_unreachable(request, str(error))) from None
+    except OSError as error:
+        raise ChannelError(_broken(request, str(error))) from None
     return tuple(sorted((package(record) for record in records), key=lambda one: one.name))
 
 
@@ -117,16 +118,24 @@ def _virtual(text: str) -> GenericVirtualPackage:
 
 
 def _unreachable(request: Request, words: str) -> Problem:
-    names = ", ".join(f"`{channel_name(url)}`" for url in request.channels)
-    several = "s" if len(request.channels) > 1 else ""
     hint = "is the network up? `--offline` solves against the conda-forge snapshot that comes with lockgen"
     if any(url.startswith("file://") and url in words for url in request.channels):
         hint = "a channel that is a folder needs `noarch/repodata.json` and the same for each platform"
     return Problem(
-        message=f"cannot read the channel{several} {names}",
+        message=f"cannot read {_channels(request)}",
         detail=words.strip(),
         hint=hint,
     )
+
+
+def _broken(request: Request, words: str) -> Problem:
+    hint = "get the metadata again: a record in it is not whole"
+    return Problem(message=f"a broken record in {_channels(request)}", detail=words.strip(), hint=hint)
+
+
+def _channels(request: Request) -> str:
+    names = ", ".join(f"`{channel_name(url)}`" for url in request.channels)
+    return f"the channels {names}" if len(request.channels) > 1 else f"the channel {names}"
 
 
 async def solvable(request: Request, channels: Channels) -> tuple[LockedPackage, ...] | None:

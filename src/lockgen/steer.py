@@ -51,6 +51,17 @@ def _flavour_limits(request: Request, packages: Sequence[LockedPackage]) -> list
     return [Requirement(spec=f"{name} * {build}", because=f"{wanted} builds only", key="cuda") for name in mixed]
 
 
+async def obstacles(request: Request, answer: Answer, channels: Channels) -> dict[str, str]:
+    """Why packages are not of the kind that was asked for, by name: the solver's words once it is held to that kind."""
+    found = {}
+    for limit in _flavour_limits(request, answer.packages):
+        try:
+            await solve(replace(_kept(request, answer), constraints=(*request.constraints, limit)), channels)
+        except NoSolution as error:
+            found[matchspec.name_of(limit.spec)] = str(error)
+    return found
+
+
 def _singleton_limits(request: Request, packages: Sequence[LockedPackage]) -> list[Requirement]:
     pairs = [(package.name, package.build) for package in packages]
     limits = []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lockgen.errors import LockError, Problem
-from lockgen.lock.model import Lock
+from lockgen.errors import LockError, Problem, UsageError
+from lockgen.lock.model import Lock, chosen
 from lockgen.lock.registry import codec
 
 PATTERN = "conda-lock*.yml"
+MARK = "lockgen"
+"""Stands in the first lines of each file that is written, except `pixi.lock`."""
+DERIVED = (PATTERN, "*.explicit.lock", "environment*.yml", "Dockerfile*")
 
 
 def folder_of(spec: Path) -> Path:
@@ -36,11 +39,34 @@ def find_locks(named: Path | None) -> tuple[Lock, ...]:
         return read_locks(_only_folder())
     if named.is_dir():
         return _some(read_locks(named), named)
+    if not named.exists():
+        raise LockError(Problem(message=f"no such file: {named}", hint="name a lock, its folder or its spec"))
     if named.name.startswith("conda-lock"):
         load = codec("conda-lock-v1").load
         assert load is not None
         return load(_text(named), str(named))
     return _some(read_locks(folder_of(named)), folder_of(named))
+
+
+def selected(locks: Sequence[Lock], platform: str | None, variant: str | None) -> tuple[Lock, ...]:
+    """
+    The part of some locks that is of one platform and one variant; None means all of them.
+
+    Raises:
+        UsageError: nothing is locked for them.
+    """
+    found = chosen(locks, platform, variant)
+    if not found:
+        asked = " and ".join(
+            f"{kind} `{name}`" for kind, name in (("platform", platform), ("variant", variant)) if name is not None
+        )
+        raise UsageError(Problem(message=f"nothing is locked for {asked}", hint=f"locked: {_places(locks)}"))
+    return found
+
+
+def _places(locks: Sequence[Lock]) -> str:
+    platforms = {lock.variant: ", ".join(answer.platform for answer in lock.platforms) for lock in locks}
+    return "; ".join(f"variant {name} on {on}" if name else on for name, on in platforms.items())
 
 
 def _some(locks: tuple[Lock, ...], folder: Path) -> tuple[Lock, ...]:
@@ -51,7 +77,8 @@ def _some(locks: tuple[Lock, ...], folder: Path) -> tuple[Lock, ...]:
 
 
 def _only_folder() -> Path:
-    folders = sorted({path.parent for pattern in (PATTERN, f"envs/*/{PATTERN}") for path in Path().glob(pattern)})
+    patterns = (PATTERN, f"*/{PATTERN}", f"envs/*/{PATTERN}")
+    folders = sorted({path.parent for pattern in patterns for path in Path().glob(pattern)})
     if len(folders) == 1:
         return folders[0]
     if folders:
@@ -73,6 +100,45 @@ def _text(path: Path) -> str:
         raise LockError(Problem(message=f"cannot read {path}: {error.strerror}")) from None
 
 
-def stale_names(folder: Path, files: Sequence[str]) -> tuple[str, ...]:
-    """Lock files in a folder that a spec no longer writes."""
-    return tuple(sorted(path.name for path in folder.glob(PATTERN) if path.name not in files))
+def refuse_foreign(folder: Path, files: Iterable[str]) -> None:
+    """
+    Refuse to overwrite what somebody else wrote, where a folder has nothing of lockgen yet: a project's own Dockerfile.
+
+    Raises:
+        LockError: with the names of the files.
+    """
+    there = [name for name in files if (folder / name).exists()]
+    if there and not any(MARK in _beginning(folder / name) for name in there):
+        names = ", ".join(sorted(there))
+        hint = "`-o` names another folder; or move them away, and they are written"
+        raise LockError(Problem(message=f"{folder} has files that lockgen did not write: {names}", hint=hint))
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as text:
+            return text.read(1000)
+    except OSError:
+        return ""
+
+
+def leftovers(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
+    """
+    Files that an earlier resolve wrote and this one does not: of a variant or a platform that the spec has no more.
+
+    Only what the lock that is there names, and what is still as it was written; anything else is not ours to remove.
+    """
+    others = [path.name for pattern in DERIVED for path in folder.glob(pattern) if path.name not in files]
+    if not others:
+        return ()
+    from lockgen.artefacts import known_texts
+
+    try:
+        before = known_texts(read_locks(folder))
+    except LockError:
+        return ()
+    return tuple(sorted(name for name in others if before.get(name) in (text := _text(folder / name), _head(text))))
+
+
+def _head(text: str) -> str:
+    return text.split("\n", 1)[0]

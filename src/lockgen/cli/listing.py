@@ -19,10 +19,10 @@ class Column(StrEnum):
     SIZE = "size"
 
 
-LOCK = typer.Argument(help="A lock, its folder or its spec; by default the only lock here.")
-SORT = typer.Option("--sort", "-s", help="Column to sort by; sizes largest first.")
-PLATFORM = typer.Option("--platform", "-p", help="One platform only.")
-VARIANT = typer.Option("--variant", help="One variant only.")
+LOCK = typer.Argument(metavar="LOCK", help="A lock, its folder or its spec; by default the only lock here.")
+SORT = typer.Option("--sort", "-s", help="Column to sort by: versions oldest first, sizes largest first.")
+PLATFORM = typer.Option("--platform", "-p", metavar="NAME", help="One platform only.")
+VARIANT = typer.Option("--variant", metavar="NAME", help="One variant only.")
 JSON = typer.Option("--json", help="Print the packages as JSON.")
 
 
@@ -33,17 +33,16 @@ def listing(
     variant: Annotated[str | None, VARIANT] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """List the packages of LOCK: name, version, build, channel and size."""
-    from lockgen.cli.files import find_locks
-    from lockgen.lock.model import chosen
+    """List the packages of a lock. A table of name, version, build, channel and size."""
+    from lockgen.cli.files import find_locks, selected
     from lockgen.report import text, value
 
-    locks = chosen(find_locks(lock), platform, variant)
+    locks = selected(find_locks(lock), platform, variant)
     if as_json:
         typer.echo(value.locks(locks))
         return
     console = text.console(stderr=False)
-    for one in locks:
-        for answer in one.platforms:
-            console.print(text.packages(answer, sort.value))
-            console.print(text.totals(answer))
+    pairs = [(one, answer) for one in locks for answer in one.platforms]
+    for position, (one, answer) in enumerate(pairs):
+        between = [""] if position else []
+        text.show(console, *between, text.packages(answer, sort.value), "", text.totals(one, answer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -14,15 +15,23 @@ from lockgen.cli import init, listing, resolve, schema, why
 from lockgen.errors import LockgenError
 
 app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None, help=__doc__
+    name="lockgen",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        sys.stdout.write(f"lockgen {version('lockgen')}\n")
+        try:
+            known = version("lockgen")
+        except PackageNotFoundError:
+            known = "unknown: it runs from its source, not installed"
+        typer.echo(f"lockgen {known}")
         raise typer.Exit
 
 
@@ -48,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
         0 yes or done, 1 the answer is no, 2 it could not be done.
     """
     try:
-        code = app(list(arguments), standalone_mode=True)
+        code = app(list(arguments), prog_name="lockgen", standalone_mode=True)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
     except LockgenError as error:
@@ -56,6 +65,11 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.stderr.write(f"error: {error.strerror}\n")
+        return 2
     return int(code or 0)
 
 
@@ -66,23 +80,33 @@ def _show(error: LockgenError) -> None:
     for index, problem in enumerate(error.problems):
         if index:
             console.print()
-        console.print(text.problem(problem), soft_wrap=True)
+        text.show(console, text.problem(problem), soft_wrap=True)
 
 
 def main() -> NoReturn:
     """Run, flush, and leave at once: rattler's threads can abort a normal shutdown (PyO3/pyo3-async-runtimes#40)."""
     gc.disable()  # a short run makes no garbage worth looking for; a tenth of its time went there
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = run(sys.argv[1:])
     except BaseException:
         sys.excepthook(*sys.exc_info())
-        code = 1
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = code or 1
-    os._exit(code)
+        code = 2
+    os._exit(_flushed(code))
+
+
+def _flushed(code: int) -> int:
+    """The exit code, 2 where output is lost; that a reader such as `head` has left is no loss."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            continue
+        except OSError as error:
+            sys.stderr.write(f"error: {error.strerror}\n")
+            code = 2
+    return code
 
 
 if __name__ == "__main__":

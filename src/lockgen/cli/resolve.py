@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +14,14 @@ if TYPE_CHECKING:
     from lockgen.lock.model import Lock
     from lockgen.plan import Plan
 
-SPEC = typer.Argument(help="The spec to resolve, a YAML file.")
-OUTPUT = typer.Option("--output", "-o", help="Folder to write to; by default the spec's name beside it.")
+SPEC = typer.Argument(metavar="SPEC", help="The spec to resolve, a YAML file.")
+OUTPUT = typer.Option("--output", "-o", metavar="FOLDER", help="Where to write; by default beside SPEC, by its name.")
 OFFLINE = typer.Option("--offline", help="Solve against the conda-forge snapshot that comes with lockgen.")
 SNAPSHOT = typer.Option(
-    "--snapshot", envvar="LOCKGEN_SNAPSHOT", help="Solve against a folder CHANNEL/SUBDIR/repodata.json[.zst]."
+    "--snapshot",
+    envvar="LOCKGEN_SNAPSHOT",
+    metavar="FOLDER",
+    help="Solve against a folder CHANNEL/SUBDIR/repodata.json[.zst].",
 )
 CHECK = typer.Option("--check", help="Only say whether the files are current; exit 1 if not. No network.")
 FROZEN = typer.Option(
@@ -24,7 +29,11 @@ FROZEN = typer.Option(
 )
 JSON = typer.Option("--json", help="Print the whole answer as JSON.")
 PIXI = typer.Option(
-    "--pixi-lock-version", min=6, max=7, help="Version of pixi.lock; by default that of the file there, else 7."
+    "--pixi-lock-version",
+    min=6,
+    max=7,
+    metavar="6|7",
+    help="Version of pixi.lock; by default that of the file there, else 7.",
 )
 
 
@@ -38,27 +47,37 @@ def resolve(
     as_json: Annotated[bool, JSON] = False,
     pixi_lock_version: Annotated[int | None, PIXI] = None,
 ) -> None:
-    """Solve SPEC for all its platforms and variants, check the answer, write the locks and say why."""
+    """Solve a spec and write its locks. All its platforms and variants; the answer is checked and explained."""
     from lockgen.cli.files import folder_of, read_locks
     from lockgen.plan import plan
     from lockgen.spec.parse import load
 
+    _refuse_misuse(offline=offline, snapshot=snapshot, check=check, frozen=frozen)
     planned = plan(load(spec))
     folder = output or folder_of(spec)
-    if check or frozen:
-        locks = read_locks(folder)
-        _stop_if_stale(planned, locks, folder, pixi_lock_version, frozen=frozen)
     if check:
+        _say_whether_current(planned, folder, pixi_lock_version, as_json=as_json)
         return
-    if not frozen:
-        locks = _solved(planned, offline, snapshot)
-    from lockgen.artefacts import pixi_version, render
-    from lockgen.output import write_all
+    locks = _frozen(planned, read_locks(folder), folder) if frozen else _solved(planned, offline, snapshot)
+    from lockgen.artefacts import pixi_version, render  # takes a while: the solver has had its time by now
 
-    version = pixi_lock_version or pixi_version(folder)
-    files = render(planned, locks, version)
-    changed = write_all(folder, files)
-    _report(planned, locks, folder, files, changed, as_json=as_json)
+    files = render(planned, locks, pixi_lock_version or pixi_version(folder))
+    _write(planned, locks, folder, files, as_json=as_json)
+
+
+def _refuse_misuse(*, offline: bool, snapshot: Path | None, check: bool, frozen: bool) -> None:
+    """Refuse options that contradict each other, and a URL for a folder without repeating it: it may hold a token."""
+    from lockgen.errors import Problem, UsageError
+
+    if snapshot is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(snapshot)):
+        hint = "a snapshot is a folder CHANNEL/SUBDIR/repodata.json[.zst]; a URL belongs to `channels` of the spec"
+        raise UsageError(Problem(message="`--snapshot` names a URL, not a folder", hint=hint))
+    if offline and snapshot is not None:
+        message = "`--offline` and `--snapshot` both say what to solve against"
+        raise UsageError(Problem(message=message, hint="leave one out; `LOCKGEN_SNAPSHOT` counts as `--snapshot`"))
+    if check and frozen:
+        message = "`--check` writes nothing, and `--frozen` writes files"
+        raise UsageError(Problem(message=message, hint="leave one out"))
 
 
 def _solved(planned: Plan, offline: bool, snapshot: Path | None) -> tuple[Lock, ...]:
@@ -75,37 +94,56 @@ def _import_writers() -> None:
     import lockgen.report.text  # noqa: F401
 
 
-def _stop_if_stale(planned: Plan, locks: tuple[Lock, ...], folder: Path, version: int | None, *, frozen: bool) -> None:
-    """Say what is not current, and leave; `--frozen` looks at the lock alone, since it writes the rest."""
-    from lockgen.artefacts import pixi_version, stale_files
-    from lockgen.errors import LockError, Problem
+def _say_whether_current(planned: Plan, folder: Path, version: int | None, *, as_json: bool) -> None:
+    """Say what is not current, and leave with 1 if anything is not."""
+    from lockgen.cli.files import read_locks
+
+    found = _changes(planned, locks := read_locks(folder), folder)
+    if not found:
+        from lockgen.artefacts import pixi_version, stale_files
+
+        found = stale_files(planned, locks, folder, version or pixi_version(folder))
+    if as_json:
+        typer.echo(json.dumps({"current": not found, "changes": found}, indent=2, ensure_ascii=False))
+    elif found:
+        typer.echo(
+            "\n".join((*found, f"not current: {folder}; to mend it, run `lockgen resolve {planned.file}`")), err=True
+        )
+    else:
+        typer.echo(f"current: {folder}", err=True)
+    if found:
+        raise typer.Exit(1)
+
+
+def _changes(planned: Plan, locks: tuple[Lock, ...], folder: Path) -> tuple[str, ...]:
     from lockgen.lock.freshness import changes
 
-    asked = {(one.target.variant, one.request.platform): one.request for one in planned.planned}
-    found = changes(asked, locks)
-    if not found and not frozen:
-        found = stale_files(planned, locks, folder, version or pixi_version(folder))
+    if not locks:
+        return (f"no lock in {folder}",)
+    return changes({(one.target.variant, one.request.platform): one.request for one in planned.planned}, locks)
+
+
+def _frozen(planned: Plan, locks: tuple[Lock, ...], folder: Path) -> tuple[Lock, ...]:
+    """The locks as they are, if they answer the spec."""
+    from lockgen.errors import LockError, Problem
+
+    found = _changes(planned, locks, folder)
     if not found:
-        return
-    if frozen:
-        hint = "to solve again, run `lockgen resolve` without `--frozen`"
-        raise LockError(
-            Problem(message=f"the lock in {folder} does not answer {planned.file}", detail="\n".join(found), hint=hint)
-        )
-    for text in found:
-        typer.echo(text, err=True)
-    raise typer.Exit(1)
+        return locks
+    hint = "to solve again, run `lockgen resolve` without `--frozen`"
+    if not locks:
+        raise LockError(Problem(message=found[0], hint=hint))
+    message = f"the lock in {folder} does not answer {planned.file}"
+    raise LockError(Problem(message=message, detail="\n".join(found), hint=hint))
 
 
-def _report(
-    planned: Plan,
-    locks: tuple[Lock, ...],
-    folder: Path,
-    files: dict[str, str],
-    changed: tuple[str, ...],
-    *,
-    as_json: bool,
-) -> None:
+def _write(planned: Plan, locks: tuple[Lock, ...], folder: Path, files: dict[str, str], *, as_json: bool) -> None:
+    from lockgen.cli.files import leftovers, refuse_foreign
+    from lockgen.output import write_all
+
+    refuse_foreign(folder, files)
+    removed = leftovers(folder, files)
+    written = write_all(folder, files, removed)
     if as_json:
         from lockgen.report.value import answer
 
@@ -115,6 +153,6 @@ def _report(
 
     console = text.console(stderr=True)
     for note in planned.notes:
-        console.print(text.note(note), soft_wrap=True)
-    console.print(text.resolved(locks))
-    console.print(text.next_steps(folder.as_posix(), locks, changed, len(files) - len(changed)))
+        text.show(console, text.note(note), soft_wrap=True)
+    text.show(console, text.resolved(locks))
+    text.show(console, text.next_steps(folder.as_posix(), locks, written, removed, len(files) - len(written)))

@@ -8,7 +8,7 @@ import typer
 
 
 def schema() -> None:
-    """Print the JSON Schema of a spec, for editors."""
+    """Print the JSON Schema of a spec. Editors complete and check a spec with it."""
     from lockgen.spec.model import schema as made
 
     typer.echo(json.dumps(made(), indent=2, ensure_ascii=False))

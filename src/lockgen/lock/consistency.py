@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lockgen import matchspec
 from lockgen.knowledge import tables
-from lockgen.lock.cuda import locked_cuda
+from lockgen.lock.cuda import coverage, locked_cuda
 from lockgen.lock.model import LockedPackage
 from lockgen.request import CudaAsk, Request
 
@@ -96,37 +96,32 @@ def _cuda(request: Request, packages: Sequence[LockedPackage], provider: tables.
     floor = tables.min_driver(locked)
     if ask.driver and floor and not tables.reaches(ask.driver, floor):
         yield f"CUDA {locked} needs driver {floor} or newer, the spec allows {ask.driver}", "driver"
-    pytorch = next((package for package in packages if package.name == "pytorch"), None)
-    if pytorch and ask.gpus and provider.flavour(pytorch.build) == "gpu":
-        yield from _uncovered(request.platform, ask, pytorch, provider)
+    if ask.gpus and any(package.name == "pytorch" for package in packages):
+        yield from _uncovered(request, ask, packages, locked)
 
 
-def _uncovered(platform: str, ask: CudaAsk, pytorch: LockedPackage, provider: tables.Provider) -> Iterator[Finding]:
-    """GPUs that this PyTorch does not run on: by its own code, or by PTX where the driver can compile it."""
-    build = f"`pytorch {pytorch.version} {pytorch.build}`"
-    built_for = provider.cuda_of(pytorch.build)
-    covered = provider.capabilities(pytorch.version, built_for, platform) if built_for else None
-    if built_for is None or covered is None:
-        yield f"which GPUs {build} covers is not known", "gpus"
+def _uncovered(request: Request, ask: CudaAsk, packages: Sequence[LockedPackage], locked: str) -> Iterator[Finding]:
+    """GPUs that this PyTorch does not run on: by its own code, or by PTX where the oldest driver compiles it."""
+    build, how = coverage(request, packages)
+    if how is None:
+        yield f"which GPUs `{build}` covers is not known", "gpus"
         return
-    for capability in ask.gpus:
-        gpu = tables.gpu(capability)
-        how = covered.covers(gpu) if gpu else None
-        if how is None:
-            yield f"{build} has no code for compute capability {capability}", "gpus"
-        elif how == "ptx" and not _compiles_ptx(ask, built_for):
+    for capability, covered in how.items():
+        if covered is None:
+            yield f"`{build}` has no code for compute capability {capability}", "gpus"
+        elif covered == "ptx" and not _compiles_ptx(ask, locked):
             driver = f"driver {ask.driver}" if ask.driver else f"a driver for CUDA {ask.version}"
             yield (
-                f"{build} has only PTX for compute capability {capability}, and {driver} cannot compile it: "
-                f"that takes one for CUDA {built_for} or newer",
+                f"`{build}` has only PTX for compute capability {capability}, and {driver} cannot compile it: "
+                f"that takes one for CUDA {locked} or newer",
                 "gpus",
             )
 
 
-def _compiles_ptx(ask: CudaAsk, built_for: str) -> bool:
-    """Whether the oldest driver knows the toolkit that made the PTX; minor-version compatibility does not help here."""
+def _compiles_ptx(ask: CudaAsk, locked: str) -> bool:
+    """Whether the oldest driver knows the toolkit that is locked; under minor-version compatibility it does not."""
     supported = tables.driver_supports(ask.driver) if ask.driver else ask.version
-    return supported is not None and matchspec.version_key(supported) >= matchspec.version_key(built_for)
+    return supported is not None and matchspec.version_key(supported) >= matchspec.version_key(locked)
 
 
 def _singletons(request: Request, packages: Sequence[LockedPackage]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from lockgen import matchspec
 from lockgen.knowledge import tables
@@ -28,28 +29,79 @@ def facts(request: Request, packages: Sequence[LockedPackage]) -> CudaFacts | No
     if ask is None or locked is None:
         return None
     floor = tables.min_driver(locked) or "unknown"
-    pytorch = next((package for package in packages if package.name == "pytorch"), None)
-    built_for = provider.cuda_of(pytorch.build) if pytorch else None
-    covered = provider.capabilities(pytorch.version, built_for, request.platform) if pytorch and built_for else None
+    known = _capabilities(request, packages)
+    translated = _translated(request, packages)
     return CudaFacts(
         asked=ask.version,
         locked=locked,
-        min_driver=floor,
-        capabilities=covered.compiled if covered else (),
-        ptx=covered.ptx if covered else None,
-        notes=_sentences(ask, locked, floor),
+        min_driver=needed_driver(request, packages) or "unknown",
+        capabilities=known.compiled if known else (),
+        ptx=known.ptx if known else None,
+        notes=(*_sentences(ask, locked, floor), *([_ptx_sentence(translated, locked)] if translated else [])),
+    )
+
+
+def needed_driver(request: Request, packages: Sequence[LockedPackage]) -> str | None:
+    """The oldest driver that runs it: the major's floor, or the toolkit's own where it has to compile PTX for a GPU."""
+    locked = locked_cuda(packages, tables.provider_for(request.channels))
+    if locked is None:
+        return None
+    toolkit = tables.toolkit(locked)
+    return toolkit.driver if toolkit and _translated(request, packages) else tables.min_driver(locked)
+
+
+def coverage(
+    request: Request, packages: Sequence[LockedPackage]
+) -> tuple[str, dict[str, Literal["native", "ptx"] | None] | None]:
+    """PyTorch's build, and how it runs on each GPU that is asked for: None where that is not known."""
+    pytorch = next(package for package in packages if package.name == "pytorch")
+    known = _capabilities(request, packages)
+    build = f"pytorch {pytorch.version} {pytorch.build}"
+    if known is None or request.cuda is None:
+        return build, None
+    asked = {capability: tables.gpu(capability) for capability in request.cuda.gpus}
+    return build, {capability: known.covers(gpu) if gpu else None for capability, gpu in asked.items()}
+
+
+def _capabilities(request: Request, packages: Sequence[LockedPackage]) -> tables.Capabilities | None:
+    provider = tables.provider_for(request.channels)
+    pytorch = next((package for package in packages if package.name == "pytorch"), None)
+    built_for = provider.cuda_of(pytorch.build) if pytorch else None
+    return provider.capabilities(pytorch.version, built_for, request.platform) if pytorch and built_for else None
+
+
+def _translated(request: Request, packages: Sequence[LockedPackage]) -> list[str]:
+    """Compute capabilities that are asked for and that only PTX covers."""
+    if not any(package.name == "pytorch" for package in packages):
+        return []
+    _, how = coverage(request, packages)
+    return [capability for capability, covered in (how or {}).items() if covered == "ptx"]
+
+
+def _ptx_sentence(translated: Sequence[str], locked: str) -> str:
+    toolkit = tables.toolkit(locked)
+    driver = f"driver {toolkit.driver}" if toolkit else f"a driver for CUDA {locked}"
+    return (
+        f"no machine code for compute capability {', '.join(translated)}: its driver compiles PTX at the first use, "
+        f"which takes {driver} or newer"
     )
 
 
 def _sentences(ask: CudaAsk, locked: str, floor: str) -> tuple[str, ...]:
     """Why the locked toolkit runs on the machines that were asked for, and what it does not give there."""
+    limits = tuple(limit.text for limit in tables.minor_version_limits())
     if locked == ask.version:
-        return (f"the CUDA {locked} toolkit that was asked for; it needs driver {floor} or newer",)
+        supported = tables.driver_supports(ask.driver) if ask.driver else locked
+        older = supported is None or matchspec.version_key(supported) < matchspec.version_key(locked)
+        sentence = f"the CUDA {locked} toolkit that was asked for; it needs driver {floor} or newer"
+        if not older:
+            return (sentence,)
+        return (f"{sentence}, and runs on driver {ask.driver} by minor-version compatibility", *limits)
     if matchspec.version_key(locked) < matchspec.version_key(ask.version):
         return (f"a driver for CUDA {ask.version} runs builds for the older CUDA {locked}",)
     major = locked.split(".")[0]
     return (
         f"asked for CUDA {ask.version}, locked CUDA {locked}: builds of one major run on any driver for that major "
         f"(minor-version compatibility), so driver {floor} or newer is enough for CUDA {major}.x",
-        *(limit.text for limit in tables.minor_version_limits()),
+        *limits,
     )

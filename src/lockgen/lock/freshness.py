@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from lockgen import matchspec
 from lockgen.lock.cuda import facts
 from lockgen.lock.model import Lock, PlatformLock
 from lockgen.request import Request, Requirement
@@ -19,7 +20,7 @@ def changes(asked: Mapping[tuple[str | None, str], Request], locks: Sequence[Loc
     """
     locked = {(lock.variant, one.platform): one for lock in locks for one in lock.platforms}
     found: list[str] = []
-    for variant, platform in sorted({*asked, *locked}, key=str):
+    for variant, platform in sorted({*asked, *locked}, key=lambda pair: (pair[0] or "", pair[1])):
         place = platform if variant is None else f"{platform}, variant {variant}"
         request, answer = asked.get((variant, platform)), locked.get((variant, platform))
         if request is None:
@@ -60,10 +61,10 @@ def _specs(kind: str, old: Sequence[Requirement], new: Sequence[Requirement]) ->
     gone = [one for key, one in before.items() if key not in after]
     come = [one for key, one in after.items() if key not in before]
     for one in gone:
-        successor = next((other for other in come if other.key == one.key), None)
+        successor = next((other for other in come if _subject(other) == _subject(one)), None)
         if successor is not None:
             come.remove(successor)
-            yield f"{kind}`{_key(one)}` changed: `{one.spec}` → `{successor.spec}`"
+            yield f"{kind}`{_key(one)}` changed: {_words(one)} → {_words(successor)}"
         else:
             yield f"{kind}`{_key(one)}` no longer asks for `{one.spec}`"
     for one in come:
@@ -74,12 +75,21 @@ def _asked(one: Requirement) -> tuple[str, bool]:
     return one.spec, one.optional
 
 
+def _subject(one: Requirement) -> tuple[str, str]:
+    """The key and the package that a requirement is about: a list's order does not matter."""
+    return _key(one), matchspec.name_of(one.spec)
+
+
+def _words(one: Requirement) -> str:
+    return f"`{one.spec}`{' (optional)' if one.optional else ''}"
+
+
 def _key(one: Requirement) -> str:
     return one.key.split(".")[0]
 
 
 def _shown(value: object) -> str:
-    if value is None or value == []:
+    if value is None or value in ([], ()):
         return "none"
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)

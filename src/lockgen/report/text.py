@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import io
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -19,11 +23,21 @@ from lockgen.lock.codec import suffixed
 from lockgen.lock.model import CudaFacts, Lock, LockedPackage, PlatformLock
 from lockgen.lock.why import Chain
 from lockgen.request import Requirement
-from lockgen.spec.idioms import Note
+
+if TYPE_CHECKING:
+    from lockgen.spec.idioms import Note
 
 LARGEST = 5
 SHOWN_CHAINS = 3
-_SORT = {"size": lambda one: (-one.size, one.name), "channel": lambda one: (one.channel, one.name)}
+LABEL = 8
+"""Width of the labels on the left."""
+WIDEST = 100
+"""Columns of the widest screen."""
+UNFOLDED = 10_000
+_SORT: dict[str, Callable[[LockedPackage], Any]] = {
+    "size": lambda one: (-one.size, one.name),
+    "version": lambda one: (matchspec.version_key(one.version), one.name),
+}
 
 
 def size(count: int) -> str:
@@ -62,30 +76,57 @@ def _platform(lock: Lock, one: PlatformLock) -> RenderableType:
     if one.cuda:
         rows.append(_cuda(one.cuda))
     rows.append(_rest(one))
-    return Group(head, *(Padding(row, (0, 0, 1, 2)) for row in rows))
+    return Group(head, "", *(Padding(row, (0, 0, 1, 2)) for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list with commas, broken between its items and never within one."""
+
+    items: Sequence[str]
+
+    def __rich_console__(self, target: Console, options: ConsoleOptions) -> RenderResult:
+        line = ""
+        for position, item in enumerate(self.items):
+            part = item + ("," if position < len(self.items) - 1 else "")
+            if line and len(line) + 1 + len(part) > options.max_width:
+                yield Text(line)
+                line = ""
+            line = f"{line} {part}" if line else part
+        yield Text(line)
+
+    def __rich_measure__(self, target: Console, options: ConsoleOptions) -> Measurement:
+        widest = max((len(item) + 1 for item in self.items), default=0)
+        return Measurement(min(widest, options.max_width), min(len(", ".join(self.items)), options.max_width))
 
 
 def _grid() -> Table:
+    """Labels and what they stand for; all grids of a screen line up."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(style="cyan", no_wrap=True, min_width=LABEL)
     table.add_column(overflow="fold")
     return table
 
 
 def _choices(one: PlatformLock) -> RenderableType:
     """What was asked, and what was locked for it."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for title in ("asked", "locked", "build"):
-        table.add_column(title, overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("asked", style="cyan", overflow="fold", min_width=LABEL)
+    table.add_column("locked", overflow="fold")
     packages = {package.name: package for package in one.packages}
-    for wanted in one.request.requirements:
-        package = packages.get(matchspec.name_of(wanted.spec))
-        if package and not wanted.key.startswith("extras."):
-            table.add_row(wanted.because, f"{package.name} {package.version}", Text(package.build, style="dim"))
+    rows = [
+        (wanted.because, package)
+        for wanted in one.request.requirements
+        if not wanted.key.startswith("extras.") and (package := packages.get(matchspec.name_of(wanted.spec)))
+    ]
+    width = max((len(f"{package.name} {package.version}") for _, package in rows), default=0)
+    for because, package in rows:
+        named = f"{package.name} {package.version}".ljust(width)
+        table.add_row(because, Text.assemble(named, "  ", (package.build, "dim")))
     for title, members in _by_extra(one.request.requirements).items():
         chosen = [packages[name] for name in members if name in packages]
-        listed = ", ".join(f"{package.name} {package.version}" for package in chosen)
-        table.add_row(f"extra {title}", listed or Text("nothing", style="dim"), "")
+        listed = Items([f"{package.name} {package.version}" for package in chosen])
+        table.add_row(f"extra {title}", listed if chosen else Text("nothing", style="dim"))
     return table
 
 
@@ -104,7 +145,7 @@ def _cuda(facts: CudaFacts) -> RenderableType:
     table.add_row("CUDA", Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, colour)))
     table.add_row("driver", f"{facts.min_driver} or newer")
     if facts.capabilities:
-        table.add_row("GPUs", ", ".join(_by_architecture(facts.capabilities)))
+        table.add_row("GPUs", Items(_by_architecture(facts.capabilities)))
     if facts.ptx:
         table.add_row("", f"newer GPUs through PTX {facts.ptx}, on a driver for CUDA {facts.locked} or newer")
     for index, sentence in enumerate(facts.notes):
@@ -131,8 +172,8 @@ def _rest(one: PlatformLock) -> RenderableType:
     ]
     table.add_row("system", f"runs on {', '.join(system)} or newer" if system else one.platform)
     largest = sorted(one.packages, key=lambda package: -package.size)[:LARGEST]
-    table.add_row("largest", ", ".join(f"{package.name} {size(package.size)}" for package in largest))
-    table.add_row("channels", ", ".join(_counts(one.packages)))
+    table.add_row("largest", Items([f"{package.name} {size(package.size)}" for package in largest]))
+    table.add_row("channels", Items(_counts(one.packages)))
     relations = sum(len(package.depends) + len(package.constrains) for package in one.packages)
     kind = "GPU builds throughout" if one.request.cuda else "no GPU build"
     table.add_row("checked", f"{kind}; {relations:,} relations hold; one OpenMP, one BLAS; every record has its hashes")
@@ -145,45 +186,66 @@ def _counts(packages: Sequence[LockedPackage]) -> list[str]:
     counts: dict[str, int] = {}
     for package in packages:
         counts[package.channel] = counts.get(package.channel, 0) + 1
-    return [f"{channel_name(url)} {count}" for url, count in sorted(counts.items(), key=lambda pair: -pair[1])]
+    return [f"{count} from {channel_name(url)}" for url, count in sorted(counts.items(), key=lambda pair: -pair[1])]
 
 
-def next_steps(folder: str, locks: Sequence[Lock], written: Sequence[str], unchanged: int) -> RenderableType:
-    """What was written, and what to do with it."""
+def next_steps(
+    folder: str, locks: Sequence[Lock], written: Sequence[str], removed: Sequence[str], unchanged: int
+) -> RenderableType:
+    """What was written, and the commands that install it, each on one line to copy."""
     table = _grid()
-    what = ", ".join(written) if written else "nothing: every file is already so"
+    what = ", ".join(sorted(written)) if written else "nothing: every file is already so"
     also = f" ({unchanged} unchanged)" if written and unchanged else ""
     table.add_row("wrote", f"{folder}/  {what}{also}")
-    for lock in locks:
-        name = f"{lock.name}-{lock.variant}" if lock.variant else lock.name
-        file = suffixed("conda-lock.yml", lock)
-        table.add_row("install" if lock is locks[0] else "", f"conda-lock install -n {name} {folder}/{file}")
+    if removed:
+        table.add_row("removed", ", ".join(removed))
+    at = shlex.quote(f"{folder}/pixi.toml")
     environment = f" -e {locks[0].variant}" if locks[0].variant else ""
-    table.add_row("", f"pixi install --frozen{environment} --manifest-path {folder}/pixi.toml")
-    return table
+    commands = [_conda_lock(folder, lock) for lock in locks]
+    commands.append(f"pixi install --frozen{environment} --manifest-path {at}")
+    labels = ["install", *("" for _ in commands)]
+    return Group(table, *(_command(label, text) for label, text in zip(labels, commands, strict=False)))
+
+
+def _conda_lock(folder: str, lock: Lock) -> str:
+    name = f"{lock.name}-{lock.variant}" if lock.variant else lock.name
+    file = suffixed("conda-lock.yml", lock)
+    return f"conda-lock install -n {name} {shlex.quote(f'{folder}/{file}')}"
+
+
+def _command(label: str, text: str) -> Text:
+    return Text.assemble((label.ljust(LABEL + 2), "cyan"), text, no_wrap=True, overflow="ignore")
 
 
 def packages(one: PlatformLock, sort: str) -> RenderableType:
-    """A lock's packages as a table."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    """A lock's packages as a table; on a narrow terminal cells are folded, never cut."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for title in ("name", "version", "build", "channel"):
-        table.add_column(title, no_wrap=True)
+        table.add_column(title, overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
     for package in sorted(one.packages, key=_SORT.get(sort, lambda package: (getattr(package, sort), package.name))):
         table.add_row(package.name, package.version, package.build, channel_name(package.channel), size(package.size))
     return table
 
 
-def totals(one: PlatformLock) -> str:
+def totals(lock: Lock, one: PlatformLock) -> Text:
     """The last line of a list."""
     total = size(sum(package.size for package in one.packages))
-    return f"{one.platform}: {len(one.packages)} packages, {total} to download; channels do not say installed sizes"
+    place = _place(lock, one)
+    return Text(f"{place}: {len(one.packages)} packages, {total} to download; channels do not say installed sizes")
 
 
-def chains(one: PlatformLock, name: str, found: Sequence[Chain], dependents: Sequence[str]) -> RenderableType:
+def _place(lock: Lock, one: PlatformLock) -> str:
+    return f"{one.platform}, variant {lock.variant}" if lock.variant else one.platform
+
+
+def chains(
+    lock: Lock, one: PlatformLock, name: str, found: Sequence[Chain], dependents: Sequence[str]
+) -> RenderableType:
     """Why a package is there: the shortest ways from the user's lines to it, and how many more there are."""
     package = next(package for package in one.packages if package.name == name)
-    head = Text.assemble((f"{package.name} {package.version}", "bold"), f" {package.build} on {one.platform}")
+    place = _place(lock, one)
+    head = Text.assemble((f"{package.name} {package.version}", "bold"), f" {package.build} on {place}")
     lines: list[RenderableType] = [head]
     for chain in found[:SHOWN_CHAINS]:
         lines.append(Text.assemble("  ", (chain.requirement.because, "cyan")))
@@ -201,11 +263,28 @@ def chains(one: PlatformLock, name: str, found: Sequence[Chain], dependents: Seq
 
 
 def console(*, stderr: bool) -> Console:
-    """A console that respects NO_COLOR and does not cut what is piped."""
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    if not made.is_terminal:
-        made.width = 160
+    """
+    A console that respects NO_COLOR and takes text as it is.
+
+    The screen, on stderr, is at most as wide as people like to read; data, on stdout, is not folded where it is piped.
+    """
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if stderr:
+        made.width = min(made.width, WIDEST)
+    elif not made.is_terminal:
+        made.width = UNFOLDED
     return made
+
+
+def show(target: Console, *parts: RenderableType, soft_wrap: bool = False) -> None:
+    """Print; where it is no terminal, without the blanks that fill up the lines of a table."""
+    if target.is_terminal:
+        target.print(*parts, sep="\n", soft_wrap=soft_wrap, crop=False)
+        return
+    plain = Console(file=io.StringIO(), width=target.width, highlight=False, markup=False, emoji=False)
+    plain.print(*parts, sep="\n", soft_wrap=soft_wrap, crop=False)
+    lines = plain.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    target.file.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def nearest(name: str, locks: Iterable[PlatformLock]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockgen.lock.model import Lock
-from lockgen.plan import Plan
+
+if TYPE_CHECKING:
+    from lockgen.plan import Plan
 
 
 def answer(plan: Plan, found: Sequence[Lock], files: Sequence[str]) -> str:

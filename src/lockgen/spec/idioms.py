@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from lockgen import matchspec
 from lockgen.errors import Problem, Where
-from lockgen.spec.source import Entry, Node
+from lockgen.spec.source import Entry, Node, shown
 
-_LOCAL_VERSION = re.compile(r"(?P<version>[\d.]+)\+(?:cu(?P<cuda>\d{3,})|(?P<cpu>cpu))")
+_LOCAL_VERSION = re.compile(r"(?:==?)?(?P<version>[0-9.]+)\+(?:cu(?P<cuda>[0-9]{3,4})|(?P<cpu>cpu))")
 _CUDA_PACKAGES = ("pytorch-cuda", "cudatoolkit", "cuda-version")
 
 
@@ -47,20 +47,22 @@ class Rewriter:
     def _alias(self, node: Node) -> Node:
         """`pytorch-cuda` is another name of `cuda`."""
         alias = node.entries().get("pytorch-cuda")
-        return self._with_cuda(node.without("pytorch-cuda"), alias) if alias else node
+        if alias is None or alias.node.value is None:
+            return node
+        return self._with_cuda(node.without("pytorch-cuda"), alias)
 
     def _local_version(self, node: Node) -> Node:
         """`pytorch: 2.9.0+cu121` is a wheel's way to say version and CUDA."""
         entry = node.entries().get("pytorch")
         text = entry.node.value if entry else None
         match = _LOCAL_VERSION.fullmatch(text) if isinstance(text, str) else None
-        if not entry or not match:
+        if not entry or not match or not isinstance(text, str):
             return node
         digits = match["cuda"] or ""
         cuda = f"{digits[:-1]}.{digits[-1]}" if digits else "none"
         self.notes.append(
             Note(
-                message=f"`{text}` is how wheels are named: read as pytorch {match['version']} and cuda {cuda}",
+                message=f"`{shown(text)}` is how wheels are named: read as pytorch {match['version']} and cuda {cuda}",
                 where=entry.node.where,
             )
         )
@@ -80,7 +82,9 @@ class Rewriter:
                 kept.append(item)
                 continue
             self.notes.append(
-                Note(message=f"`{item.value}` in `dependencies` is read as `cuda: {cuda}`", where=item.where)
+                Note(
+                    message=f"`{shown(str(item.value))}` in `dependencies` is read as `cuda: {cuda}`", where=item.where
+                )
             )
             node = self._with_cuda(node, Entry(item.where, replace(item, value=cuda)))
         entry = replace(node.entries()["dependencies"], node=replace(listed, value=tuple(kept)))
@@ -91,15 +95,27 @@ class Rewriter:
         if mine is None:
             return node.with_entries({**node.entries(), "cuda": entry})
         said = mine.node.get("version") or mine.node
-        if said.plain() != entry.node.plain():
+        if _number(said) != _number(entry.node):
             self.problems.append(
                 Problem(
-                    message=f"two answers to which CUDA: `{entry.node.plain()}` and `{said.plain()}`",
-                    where=entry.where,
-                    hint=f"line {mine.where.line} says it already: keep one of them",
+                    message=f"two answers to which CUDA: {_answer(entry.node)} and {_answer(said)}",
+                    where=entry.node.where,
+                    hint=f"line {said.where.line} says it already: keep one of them",
                 )
             )
         return node
+
+
+def _number(node: Node) -> object:
+    """What two answers have in common when they mean the same: `12.1` and `12.1.0`."""
+    text = node.value
+    if isinstance(text, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)*", text):
+        return ".".join([*text.split("."), "0"][:2])
+    return text.lower() if isinstance(text, str) else node.plain()
+
+
+def _answer(node: Node) -> str:
+    return f"`{shown(node.value)}`" if isinstance(node.value, str) else "a value that is no version"
 
 
 def _cuda_dependency(item: Node) -> str | None:
@@ -107,5 +123,5 @@ def _cuda_dependency(item: Node) -> str | None:
     text = item.value
     if not isinstance(text, str) or matchspec.name_of(text) not in _CUDA_PACKAGES:
         return None
-    match = re.fullmatch(r"[\w-]+\s*={0,2}\s*(\d+\.\d+)(?:\.\*)?", text.strip())
+    match = re.fullmatch(r"[\w-]+\s*={0,2}\s*([0-9]+\.[0-9]+)(?:\.\*)?", text.strip())
     return match[1] if match else None

@@ -11,27 +11,51 @@ from pydantic_core import PydanticCustomError
 
 from lockgen import matchspec
 from lockgen.knowledge import tables
-from lockgen.spec.source import closest
+from lockgen.spec.source import closest, shown
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 VARIANT = r"^[a-z0-9]+(-[a-z0-9]+)*$"
-_PLAIN_VERSION = re.compile(r"\d+(\.\d+)*(\.\*)?")
-_SECRET = re.compile(r"(?<=//)[^/@\s]+@|(?<=/t/)[^/\s]+|(?<=[?&])(token|key|password|secret)=[^&\s]+", re.IGNORECASE)
+_PLAIN_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.\*)?")
+_LONGEST_VERSION = 100
+_DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(rf"{_DATE.pattern}([Tt ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}})?([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})?)?")
 
 
-def _wrong(message: str, hint: str | None = None) -> PydanticCustomError:
+def _wrong(what: str, value: str | None = None, hint: str | None = None) -> PydanticCustomError:
     """A problem of a value, in our words."""
+    message = what if value is None else f"{what}: `{shown(value)}`"
     return PydanticCustomError("lockgen", "{message}", {"message": message, "hint": hint})
 
 
-def _version_range(text: str) -> str:
-    """A version, exact or not, or a range; stays as it was written."""
-    if _PLAIN_VERSION.fullmatch(text):
+def _like(pattern: str, what: str, hint: str) -> tuple[AfterValidator, WithJsonSchema]:
+    """Text of one form: checked, told in words, and known to editors."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), text, re.ASCII):
+            raise _wrong(f"not {what}", text, hint)
         return text
-    flaw = matchspec.version_flaw(text)
-    if flaw or not re.match(r"[<>=!~]", text):
-        raise _wrong(f"not a version: `{text}`", "write `2.9`, `2.9.1` or a range such as `>=2.8,<2.10`")
-    return text
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+def _version_of(package: str, short: str, exact: str, between: str) -> AfterValidator:
+    """A version, exact or not, or a range; stays as it was written."""
+    hint = f"write `{short}`, exact `{exact}`, or a range such as `{between}`"
+
+    def check(text: str) -> str:
+        if len(text) <= _LONGEST_VERSION and _PLAIN_VERSION.fullmatch(text):
+            return text
+        if "+" in text:
+            plain = text.partition("+")[0].lstrip("=<>!~ ") or short
+            raise _wrong(
+                f"conda has no `+…` versions of {package}", text, f"write `{plain}`; `cuda` is a key of its own"
+            )
+        ranged = len(text) <= _LONGEST_VERSION and text.isascii() and re.match(r"[<>=!~]", text)
+        if not ranged or matchspec.version_flaw(text):
+            raise _wrong(f"not a version of {package}", text, hint)
+        return text
+
+    return AfterValidator(check)
 
 
 def version_spec(text: str) -> str:
@@ -42,9 +66,9 @@ def version_spec(text: str) -> str:
 
 
 def _match_spec(text: str) -> str:
-    flaw = matchspec.flaw(text)
+    flaw = matchspec.flaw(text) if text.strip() else "it names no package"
     if flaw:
-        raise _wrong(f"bad match spec `{text}`: {flaw.splitlines()[0]}", _match_spec_hint(text))
+        raise _wrong(f"bad match spec `{shown(text)}`: {shown(flaw.splitlines()[0])}", hint=_match_spec_hint(text))
     return text
 
 
@@ -58,19 +82,17 @@ def _match_spec_hint(text: str) -> str | None:
 
 
 def _cuda_version(text: str) -> str:
-    if not re.fullmatch(r"\d+(\.\d+){0,2}", text):
-        raise _wrong(f"not a CUDA version: `{text}`", 'write `"12.1"`, or `none` for CPU builds')
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}", text):
+        raise _wrong("not a CUDA version", text, 'write `"12.1"`, or `none` for CPU builds')
     major, minor = ([*text.split("."), "0"])[:2]
     known = [toolkit.cuda for toolkit in tables.toolkits()]
     if f"{major}.{minor}" not in known:
-        raise _wrong(f"unknown CUDA version: `{text}`", f"known: {', '.join(known)}")
+        raise _wrong("unknown CUDA version", text, f"known: {', '.join(known)}")
     return f"{major}.{minor}"
 
 
 def _cuda(value: Any) -> Any:
     """`"12.1"` and `none` are short for a mapping."""
-    if value is None:
-        raise _wrong("`cuda` has no value", 'write `"12.1"`, or `none` for CPU builds')
     return {"version": value} if isinstance(value, str) else value
 
 
@@ -79,93 +101,116 @@ def _cuda_or_none(text: str) -> str:
 
 
 def _driver(text: str) -> str:
-    match = re.fullmatch(r"(?:>=)?\s*(\d{3,}(?:\.\d+){0,2})", text)
+    match = re.fullmatch(r"(?:>=)?\s*([0-9]{3,4}(?:\.[0-9]{1,4}){0,2})", text)
     if not match:
-        raise _wrong(f"not a driver version: `{text}`", 'write `">=535"`, the oldest NVIDIA driver of the machines')
+        raise _wrong("not a driver version", text, 'write `">=535"`, the oldest NVIDIA driver of the machines')
     return match[1]
 
 
 def _gpu(text: str) -> str:
     if tables.gpu(text) is None:
         near = closest(text, tables.gpu_names())
-        raise _wrong(f"unknown GPU: `{text}`", near or "write a name such as `H200`, or a compute capability: `9.0`")
+        raise _wrong("unknown GPU", text, near or "write a name such as `H200`, or a compute capability: `9.0`")
     return text
 
 
 def _platform(text: str) -> str:
     if text not in tables.platforms():
         near = closest(text, tables.platforms())
-        raise _wrong(f"unknown platform: `{text}`", near or f"known: {', '.join(tables.platforms())}")
+        raise _wrong("unknown platform", text, near or f"known: {', '.join(tables.platforms())}")
     return text
 
 
 def _base_image(text: str) -> str:
     known = [image.name for image in tables.images() if image.role == "base"]
-    if text not in known and not re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64}", text):
+    if text not in known and not re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64}", text, re.ASCII):
         near = closest(text, known)
         hint = near or f"known: {', '.join(known)}; or a reference with its digest: `name@sha256:…`"
-        raise _wrong(f"unknown base image: `{text}`", hint)
+        raise _wrong("unknown base image", text, hint)
     return text
 
 
 def _channel(text: str) -> str:
-    if _SECRET.search(text):
-        raise _wrong(
-            f"a credential in a channel: `{masked(text)}`",
-            "keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`",
-        )
-    if not re.fullmatch(r"[\w./:~+@%-]+", text):
-        raise _wrong(f"not a channel: `{text}`", "write a name, a URL or a path")
-    return text.rstrip("/")
+    if not re.fullmatch(r"[\w./:~+@%-]+", text, re.ASCII):
+        raise _wrong("not a channel", text, "write a name, a URL or a path")
+    return text.rstrip("/") or "/"
+
+
+def _variant(text: str) -> str:
+    if text == "default":
+        raise _wrong("`default` is not free as a variant's name")
+    if not re.fullmatch(VARIANT.removeprefix("^").removesuffix("$"), text):
+        lower = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+        hint = f"write `{lower}`: " if lower else ""
+        raise _wrong("not a variant's name", text, f"{hint}lower-case letters and digits, with `-` between them")
+    return text
 
 
 def _instant(text: str) -> str:
     """A date means its last moment; a time without an offset is UTC."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise _wrong(f"not a date: `{text}`", "write `2026-11-30` or `2026-11-30T12:00:00Z`") from None
-    if len(text) == len("2026-11-30"):
-        moment = moment.replace(hour=23, minute=59, second=59)
-    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = datetime.fromisoformat(text.upper()) if _MOMENT.fullmatch(text) else None
+        if moment and _DATE.fullmatch(text):
+            moment = moment.replace(hour=23, minute=59, second=59)
+        if moment:
+            moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError):
+        pass
+    raise _wrong("not a date", text, "write `2026-11-30` or `2026-11-30T12:00:00Z`")
 
 
 def _one_line(text: str) -> str:
     if any(ord(character) < 32 or character in "\x7f\x85\u2028\u2029" for character in text):
-        raise _wrong("a line end or a control character in a value of the image", "write it in one line")
+        raise _wrong("a line end or a control character in a value of the image", hint="write it in one line")
     return text
 
 
 def _extra(value: Any) -> Any:
+    """A name is short for a mapping."""
     return {"name": value} if isinstance(value, str) else value
 
 
-def masked(text: str) -> str:
-    """The text with every token or password in it replaced by `***`."""
-    return _SECRET.sub(lambda found: "***@" if found[0].endswith("@") else "***", text)
-
-
-VersionRange = Annotated[str, AfterValidator(_version_range)]
+_VERSION_SCHEMA = WithJsonSchema({"type": "string", "pattern": "^[0-9<>=!~]"})
+_CUDA_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+){0,2}|[Nn][Oo][Nn][Ee])$"})
+_DRIVER_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^(>=)?\s*[0-9]{3}"})
+_MOMENT_SCHEMA = WithJsonSchema({"type": "string", "pattern": f"^{_DATE.pattern}"})
+PythonVersion = Annotated[str, _version_of("python", "3.13", "3.13.1", ">=3.12,<3.14"), _VERSION_SCHEMA]
+PytorchVersion = Annotated[str, _version_of("pytorch", "2.9", "2.9.1", ">=2.8,<2.10"), _VERSION_SCHEMA]
+CudaVersion = Annotated[str, AfterValidator(_cuda_or_none), _CUDA_SCHEMA]
+Driver = Annotated[str, AfterValidator(_driver), _DRIVER_SCHEMA]
+Moment = Annotated[str, AfterValidator(_instant), _MOMENT_SCHEMA]
 MatchSpecText = Annotated[str, AfterValidator(_match_spec)]
-Platform = Annotated[str, AfterValidator(_platform), WithJsonSchema({"type": "string", "enum": list(tables.platforms())})]
+Platform = Annotated[
+    str, AfterValidator(_platform), WithJsonSchema({"type": "string", "enum": list(tables.platforms())})
+]
 Channel = Annotated[str, AfterValidator(_channel)]
 Gpu = Annotated[str, AfterValidator(_gpu)]
 OneLine = Annotated[str, AfterValidator(_one_line)]
+VariantName = Annotated[str, AfterValidator(_variant), WithJsonSchema({"type": "string", "pattern": VARIANT})]
+Name = Annotated[str, *_like(NAME, "a name", "letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first")]
+Glibc = Annotated[str, *_like(r"^[0-9]{1,4}\.[0-9]{1,4}$", "a glibc version", "write two numbers: `2.28`")]
+Release = Annotated[str, *_like(r"^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$", "a version", "write numbers: `5.10`")]
+Archspec = Annotated[str, *_like(r"^[a-z0-9_]+$", "a microarchitecture", "write a name such as `x86_64_v3`")]
+User = Annotated[str, *_like(r"^[0-9]+:[0-9]+$", "a user and a group", 'write two numbers: `"1000:1000"`')]
+Folder = Annotated[
+    str, *_like(r"^/[A-Za-z0-9_./-]*$", "a folder of the image", "write an absolute path: `/work`, without spaces")
+]
+EnvName = Annotated[
+    str, *_like(r"^[A-Za-z_][A-Za-z0-9_]*$", "a name of a variable", "letters, digits and `_`, no digit first")
+]
 
 
 class Keys(BaseModel):
     """Every mapping of a spec: unknown keys are refused, and nothing changes after it was read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Cuda(Keys):
     """The CUDA that is asked for."""
 
-    version: Annotated[str, AfterValidator(_cuda_or_none)] = Field(
-        description="CUDA version, or `none` for CPU builds", examples=["12.1", "none"]
-    )
+    version: CudaVersion = Field(description="CUDA version, or `none` for CPU builds", examples=["12.1", "none"])
     match: Literal["compatible", "exact"] = Field(
         "compatible",
         description="`compatible` takes any build of the same major that runs on a driver for this version; "
@@ -183,12 +228,12 @@ class Extra(Keys):
 class System(Keys):
     """The oldest system that the environment must run on."""
 
-    glibc: str | None = Field(
-        None, pattern=r"^\d+\.\d+$", description="glibc of the system; the base image's own when `image.base` is named"
+    glibc: Glibc | None = Field(
+        None, description="glibc of the system; the base image's own when `image.base` is named"
     )
-    linux: str | None = Field(None, pattern=r"^\d+(\.\d+)*$", description="Version of the Linux kernel")
-    macos: str | None = Field(None, pattern=r"^\d+(\.\d+)*$", description="Version of macOS")
-    archspec: str | None = Field(None, pattern=r"^[a-z0-9_]+$", description="Microarchitecture, such as `x86_64_v3`")
+    linux: Release | None = Field(None, description="Version of the Linux kernel")
+    macos: Release | None = Field(None, description="Version of macOS")
+    archspec: Archspec | None = Field(None, description="Microarchitecture, such as `x86_64_v3`")
 
 
 class Image(Keys):
@@ -197,21 +242,21 @@ class Image(Keys):
     base: Annotated[str, AfterValidator(_base_image)] | None = Field(
         None, description="Base image: a known name, or a reference with its digest"
     )
-    user: str = Field("1000:1000", pattern=r"^\d+:\d+$", description="User and group ids of the image's processes")
-    workdir: str = Field("/work", pattern=r"^/[\w./-]*$", description="Folder that commands start in")
-    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], OneLine] = Field(
-        default={}, description="Environment variables set in the image"
-    )
+    user: User = Field("1000:1000", description="User and group ids of the image's processes")
+    workdir: Folder = Field("/work", description="Folder that commands start in")
+    env: dict[EnvName, OneLine] = Field(default={}, description="Environment variables set in the image")
     labels: dict[OneLine, OneLine] = Field(default={}, description="Labels of the image")
-    ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(default=[], description="TCP ports that the image serves")
+    ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
+        default=[], description="TCP ports that the image serves"
+    )
 
 
 class Verify(Keys):
     """How the installed environment is proved."""
 
     model: str = Field("tiny", description="`tiny`, `base`, a folder or a hub id of a BERT to fine-tune")
-    steps: int = Field(200, ge=1, description="Training steps")
-    batch: int = Field(32, ge=1, description="Examples a step")
+    steps: int = Field(200, ge=1, le=10_000_000, description="Training steps")
+    batch: int = Field(32, ge=1, le=100_000, description="Examples a step")
     seq_len: int = Field(64, ge=8, le=512, alias="seq-len", description="Tokens an example")
     imports: list[str] = Field(default=[], description="More modules that must import")
     skip_imports: list[str] = Field(default=[], alias="skip-imports", description="Modules that need not import")
@@ -221,17 +266,18 @@ class Verify(Keys):
 class Settings(Keys):
     """The keys that variants and platforms may set again."""
 
-    python: VersionRange | None = Field(None, description="Python version: `3.13`, exact `3.13.1`, or a range", examples=["3.13"])
-    pytorch: VersionRange | None = Field(
+    python: PythonVersion | None = Field(
+        None, description="Python version: `3.13`, exact `3.13.1`, or a range", examples=["3.13"]
+    )
+    pytorch: PytorchVersion | None = Field(
         None, description="PyTorch version: `2.9`, exact `2.9.1`, or a range `>=2.8,<2.10`", examples=["2.9"]
     )
     cuda: Annotated[Cuda, BeforeValidator(_cuda)] | None = Field(
         None,
         description="CUDA to support: a version, a mapping with `version` and `match`, or `none` for CPU builds. "
         "Without it, CPU builds are locked and the screen says so",
-        json_schema_extra={"anyOf": [{"type": ["string", "number"]}, {"$ref": "#/$defs/Cuda"}]},
     )
-    driver: Annotated[str, AfterValidator(_driver)] | None = Field(
+    driver: Driver | None = Field(
         None, description="Oldest NVIDIA driver of the machines it must run on", examples=[">=535"]
     )
     gpus: list[Gpu] = Field(
@@ -246,14 +292,16 @@ class Settings(Keys):
     extras: list[Annotated[Extra, BeforeValidator(_extra)]] = Field(
         default=[],
         description="Named groups of packages, each a name or a mapping with `name` and `optional`",
-        json_schema_extra={"items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Extra"}]}},
     )
     dependencies: list[MatchSpecText] = Field(default=[], description="More packages, as conda match specs")
     constraints: list[MatchSpecText] = Field(
         default=[], description="Match specs that hold if the package is installed, without asking for it"
     )
-    as_of: Annotated[str, AfterValidator(_instant)] | None = Field(
-        None, alias="as-of", description="Ignore packages built after this date or moment (UTC)", examples=["2026-11-30"]
+    as_of: Moment | None = Field(
+        None,
+        alias="as-of",
+        description="Ignore packages built after this date or moment (UTC)",
+        examples=["2026-11-30"],
     )
     system: System = Field(default=System(), description="The oldest system to support")
     image: Image = Field(default=Image(), description="The container image")
@@ -267,22 +315,24 @@ class Overlay(Settings):
 class Matrix(Keys):
     """A short way to write variants: one for each combination."""
 
-    python: list[VersionRange] = Field(default=[], description="Python versions")
-    pytorch: list[VersionRange] = Field(default=[], description="PyTorch versions")
-    cuda: list[Annotated[str, AfterValidator(_cuda_or_none)]] = Field(default=[], description="CUDA versions, or `none`")
+    python: list[PythonVersion] = Field(default=[], description="Python versions")
+    pytorch: list[PytorchVersion] = Field(default=[], description="PyTorch versions")
+    cuda: list[Annotated[str, AfterValidator(_cuda_or_none)]] = Field(
+        default=[], description="CUDA versions, or `none`"
+    )
 
 
 class SpecModel(Settings):
     """A lockgen spec."""
 
-    name: str = Field(pattern=NAME, description="Name of the environment; also of the folder that is written")
+    name: Name = Field(description="Name of the environment; also of the folder that is written")
     description: str | None = Field(None, description="What it is for")
     extends: list[str] = Field(
         default=[], description="Specs that this one builds on, as paths beside it; later ones win, this one last"
     )
     platforms: list[Platform] = Field(default=["linux-64"], min_length=1, description="Subdirs to lock")
     platform: dict[Platform, Overlay] = Field(default={}, description="Keys set again for one platform")
-    variants: dict[Annotated[str, Field(pattern=VARIANT)], Overlay] = Field(
+    variants: dict[VariantName, Overlay] = Field(
         default={}, description="Named overlays, each locked beside the others"
     )
     matrix: Matrix = Field(default=Matrix(), description="Variants from combinations")
@@ -290,20 +340,43 @@ class SpecModel(Settings):
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a spec, for editors: keys as they are written, numbers taken where people leave out quotes."""
-    found = SpecModel.model_json_schema(by_alias=True)
-    alias = dict(found["properties"]["cuda"]) | {"description": "Another name of `cuda`"}
+    found = _without_null(SpecModel.model_json_schema(by_alias=True))
     for owner in (found, found["$defs"]["Overlay"]):
-        owner["properties"]["pytorch-cuda"] = alias
+        keys = owner["properties"]
+        short = found["$defs"]["Cuda"]["properties"]["version"]
+        _also_number(short)
+        keys["cuda"]["anyOf"] = [{key: short[key] for key in ("type", "pattern")}, {"$ref": "#/$defs/Cuda"}]
+        keys["cuda"].pop("$ref", None)
+        keys["extras"]["items"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Extra"}]}
+        keys["pytorch-cuda"] = keys["cuda"] | {"description": "Another name of `cuda`"}
         for key in ("python", "pytorch", "as-of", "driver"):
-            _also_number(owner["properties"][key])
-    _also_number(found["$defs"]["Cuda"]["properties"]["version"])
+            _also_number(keys[key])
+        _also_number(keys["gpus"]["items"])
+    for part in ("glibc", "linux", "macos"):
+        _also_number(found["$defs"]["System"]["properties"][part])
     for key in ("python", "pytorch", "cuda"):
         _also_number(found["$defs"]["Matrix"]["properties"][key]["items"])
+    found["properties"]["variants"] |= {"propertyNames": {"pattern": VARIANT}}
+    found["$defs"]["Image"]["properties"]["env"] |= {"additionalProperties": False}
+    for value in found["$defs"]["Image"]["properties"]["env"]["patternProperties"].values():
+        _also_number(value)
+    _also_number(found["$defs"]["Image"]["properties"]["labels"]["additionalProperties"])
+    _also_number(found["properties"]["name"])
+    _also_number(found["properties"]["description"])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": "lockgen spec"}
+
+
+def _without_null(part: Any) -> Any:
+    """A key is left out rather than null: neither the type nor the default is for people to write."""
+    if isinstance(part, list):
+        return [_without_null(one) for one in part if one != {"type": "null"}]
+    if not isinstance(part, dict):
+        return part
+    kept = {key: _without_null(value) for key, value in part.items() if not (key == "default" and value is None)}
+    return kept | kept.pop("anyOf")[0] if len(kept.get("anyOf", ())) == 1 else kept
 
 
 def _also_number(schema: dict[str, Any]) -> None:
     """YAML editors read an unquoted `2.9` as a number; lockgen keeps its text."""
-    for part in schema.get("anyOf", [schema]):
-        if part.get("type") == "string":
-            part["type"] = ["string", "number"]
+    if schema.get("type") == "string":
+        schema["type"] = ["string", "number"]
