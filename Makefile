@@ -9,7 +9,7 @@ demo: $(VENV)/.installed ## install lockgen, resolve the flagship against the bu
 	$(BIN)/lockgen resolve --offline envs/pytorch-2.9-nlp.yaml
 
 test: $(VENV)/.installed-dev lint ## lint, type check, and the whole test suite
-	$(BIN)/python -m pytest
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -20,7 +20,7 @@ from rattler import Channel, Config, Gateway, PackageName, RepoDataRecord, Subdi
 from rattler.repo_data.sparse import SparseRepoData
 
 from lockgen import matchspec
-from lockgen.channelname import channel_name
+from lockgen.channelname import channel_name, folder_name
 from lockgen.errors import ChannelError, Problem
 from lockgen.lock.model import LockedPackage
 from lockgen.request import Request
@@ -122,7 +122,7 @@ def _snapshot_hint(snapshot: Path) -> str:
 
 def _repodata(snapshot: Path, url: str, subdir: str) -> Path | None:
     """The metadata file of a subdir, plain or compressed; None where the snapshot has none."""
-    folder = snapshot / channel_name(url).replace("/", "_") / subdir
+    folder = snapshot / folder_name(url) / subdir
     return next((path for name in _NAMES if (path := folder / name).is_file()), None)
 
 

@@ -82,7 +82,8 @@ def _wheels(target: Target, cuda: str) -> list[Choice]:
         return []
     by_torch: dict[str, list[str]] = {}
     for wheel in tables.wheel_choices(target.settings.pytorch, cuda):
-        by_torch.setdefault(wheel.pytorch, []).append(wheel.cuda)
+        state = " (unsupported)" if wheel.state == "unsupported" else ""
+        by_torch.setdefault(wheel.pytorch, []).append(wheel.cuda + state)
     listed = "; ".join(f"torch {torch} for CUDA {', '.join(versions)}" for torch, versions in by_torch.items())
     if not listed:
         return []

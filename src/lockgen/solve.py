@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -121,6 +122,8 @@ def _unreachable(request: Request, words: str) -> Problem:
     hint = "is the network up? `--offline` solves against the conda-forge snapshot that comes with lockgen"
     if any(url.startswith("file://") and url in words for url in request.channels):
         hint = "a channel that is a folder needs `noarch/repodata.json` and the same for each platform"
+    elif re.search(r"\b(401|403)\b", words):
+        hint = "it asks for a credential: `pixi auth login` or `~/.netrc` gives one, the spec never does"
     return Problem(
         message=f"cannot read {_channels(request)}",
         detail=words.strip(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -29,10 +30,8 @@ def init(
     force: Annotated[bool, FORCE] = False,
 ) -> None:
     """Write a commented spec to start from; asks for what is not given where a person is there to answer."""
-    from lockgen.errors import Problem, UsageError
     from lockgen.output import write_all
     from lockgen.spec import starter
-    from lockgen.spec.parse import load
 
     given = {"name": name, "python": python, "pytorch": pytorch, "cuda": cuda}
     answers = _asked(given) if sys.stdin.isatty() else given
@@ -41,13 +40,31 @@ def init(
         extras=tuple(extra or starter.EXTRAS),
         platforms=tuple(platform or starter.PLATFORMS),
     )
-    path = file or Path("envs") / f"{chosen.name}.yaml"
-    if path.exists() and not force:
-        raise UsageError(Problem(message=f"{path} is there already", hint="`--force` replaces it"))
     text = starter.text(chosen)
-    load(path, lambda asked: text.encode() if asked == path else asked.read_bytes())
+    path = file or Path("envs") / f"{chosen.name}.yaml"
+    _check(text, path)
+    if not force:
+        _refuse_to_replace(path)
     write_all(path.parent, {path.name: text})
     typer.echo(f"wrote {path}\nnext: lockgen resolve {path}", err=True)
+
+
+def _check(text: str, path: Path) -> None:
+    """The answers make a spec that can be read; what is wrong with them has no place, as there is no file yet."""
+    from lockgen.errors import Problem, SpecError, UsageError
+    from lockgen.spec.parse import load
+
+    try:
+        load(path, lambda asked: text.encode() if asked == path else asked.read_bytes())
+    except SpecError as error:
+        raise UsageError(*(Problem(message=one.message, hint=one.hint) for one in error.problems)) from None
+
+
+def _refuse_to_replace(path: Path) -> None:
+    from lockgen.errors import Problem, UsageError
+
+    if os.path.lexists(path):
+        raise UsageError(Problem(message=f"{path} is there already", hint="`--force` replaces it"))
 
 
 def _asked(given: dict[str, str | None]) -> dict[str, str | None]:

@@ -58,6 +58,8 @@ def resolve(
     if check:
         _say_whether_current(planned, folder, pixi_lock_version, as_json=as_json)
         return
+    if not as_json:
+        _say_notes(planned)
     locks = _frozen(planned, read_locks(folder), folder) if frozen else _solved(planned, offline, snapshot)
     from lockgen.artefacts import pixi_version, render  # takes a while: the solver has had its time by now
 
@@ -78,6 +80,17 @@ def _refuse_misuse(*, offline: bool, snapshot: Path | None, check: bool, frozen:
     if check and frozen:
         message = "`--check` writes nothing, and `--frozen` writes files"
         raise UsageError(Problem(message=message, hint="leave one out"))
+
+
+def _say_notes(planned: Plan) -> None:
+    """What was read otherwise than written, before the solve: a refusal is easier to understand after it."""
+    if not planned.notes:
+        return
+    from lockgen.report import text
+
+    console = text.console(stderr=True)
+    for note in planned.notes:
+        text.show(console, text.note(note), soft_wrap=True)
 
 
 def _solved(planned: Plan, offline: bool, snapshot: Path | None) -> tuple[Lock, ...]:
@@ -152,7 +165,5 @@ def _write(planned: Plan, locks: tuple[Lock, ...], folder: Path, files: dict[str
     from lockgen.report import text
 
     console = text.console(stderr=True)
-    for note in planned.notes:
-        text.show(console, text.note(note), soft_wrap=True)
     text.show(console, text.resolved(locks))
     text.show(console, text.next_steps(folder.as_posix(), locks, written, removed, len(files) - len(written)))

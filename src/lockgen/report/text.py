@@ -70,7 +70,7 @@ def _platform(lock: Lock, one: PlatformLock) -> RenderableType:
     name = f"{lock.name} · {lock.variant}" if lock.variant else lock.name
     total = size(sum(package.size for package in one.packages))
     head = Text.assemble(
-        (name, "bold"), " on ", (one.platform, "bold"), f": {len(one.packages)} packages, {total} to download"
+        (name, "bold"), " on ", (one.platform, "bold"), f": {_packages(one)}, {total} to download"
     )
     rows = [_choices(one)]
     if one.cuda:
@@ -98,6 +98,10 @@ class Items:
     def __rich_measure__(self, target: Console, options: ConsoleOptions) -> Measurement:
         widest = max((len(item) + 1 for item in self.items), default=0)
         return Measurement(min(widest, options.max_width), min(len(", ".join(self.items)), options.max_width))
+
+
+def _packages(one: PlatformLock) -> str:
+    return "1 package" if len(one.packages) == 1 else f"{len(one.packages):,} packages"
 
 
 def _grid() -> Table:
@@ -232,7 +236,7 @@ def totals(lock: Lock, one: PlatformLock) -> Text:
     """The last line of a list."""
     total = size(sum(package.size for package in one.packages))
     place = _place(lock, one)
-    return Text(f"{place}: {len(one.packages)} packages, {total} to download; channels do not say installed sizes")
+    return Text(f"{place}: {_packages(one)}, {total} to download; channels do not say installed sizes")
 
 
 def _place(lock: Lock, one: PlatformLock) -> str:
