@@ -69,9 +69,7 @@ def resolved(locks: Sequence[Lock]) -> RenderableType:
 def _platform(lock: Lock, one: PlatformLock) -> RenderableType:
     name = f"{lock.name} · {lock.variant}" if lock.variant else lock.name
     total = size(sum(package.size for package in one.packages))
-    head = Text.assemble(
-        (name, "bold"), " on ", (one.platform, "bold"), f": {_packages(one)}, {total} to download"
-    )
+    head = Text.assemble((name, "bold"), " on ", (one.platform, "bold"), f": {_packages(one)}, {total} to download")
     rows = [_choices(one)]
     if one.cuda:
         rows.append(_cuda(one.cuda))
