@@ -18,7 +18,6 @@ lint: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev ## regenerate the reference and build the site into site/
 	$(BIN)/python tools/reference.py
-	$(BIN)/pip install --quiet --group docs
 	$(BIN)/mkdocs build --strict
 
 flagship: $(VENV)/.installed ## lock the flagship again against the bundled metadata, and the Dockerfile at the root

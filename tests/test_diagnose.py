@@ -67,7 +67,7 @@ from conda-forge (solved)
   - channels: [pytorch, nvidia, conda-forge], pytorch: "2.5", python: "3.11"
       → pytorch 2.5.1 py3.11_cuda12.1_cudnn9.1.0_0, python 3.11.15, CUDA 12.1, driver 525.60.13 or newer, \
 from pytorch (solved)
-  - wheels, outside conda: torch 2.9 for CUDA 12.6, 12.8, 12.9; torch 2.5 for CUDA 12.1
+  - wheels, outside conda: torch 2.9 for CUDA 12.6, 12.8, 12.9 (unsupported); torch 2.5 for CUDA 12.1
       → lockgen does not lock wheels (not confirmed)
   hint: take one of the choices above; the first keeps both the PyTorch and the machines that were asked for"""
     )

@@ -1320,6 +1320,13 @@ s.yaml:2:1: not YAML: this does not belong to the lines above
     | ^
   hint: quotes go around a whole value; the keys of one mapping, and the items of one list, start in the same column""",
     ),
+    "empty-key-quoted": (
+        "name: a\n'': y\n",
+        """\
+s.yaml:2:1: no key before the `:`
+  2 | '': y
+    | ^^""",
+    ),
     "empty-key-alone": (
         "{name: a, : y}\n",
         """\
@@ -1384,6 +1391,14 @@ s.yaml:1:1: the tag `!!python/object:x` is not taken
   1 | !!python/object:x
     | ^
   hint: write the plain value""",
+    ),
+    "unquoted-range": (
+        "name: a\npython: !=3.12.1\n",
+        """\
+s.yaml:2:9: the tag `!=3.12.1` is not taken
+  2 | python: !=3.12.1
+    |         ^^^^^^^^
+  hint: put the value in quotes""",
     ),
     "tag-null": (
         "name: !!null x\n",

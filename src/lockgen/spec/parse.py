@@ -153,7 +153,7 @@ def _target(files: Files, path: Path, root: Node, variant: str | None, overlay: 
     node = root
     for one in (overlay, for_platform.get(platform) if for_platform else None):
         node = merge(node, one) if one else node
-    node = node.with_entries({key: entry for key, entry in node.entries().items() if key in _SETTINGS})
+    node = root.with_entries({key: entry for key, entry in node.entries().items() if key in _SETTINGS})
     settings, problems = validated(Settings, node)
     _refuse(problems)
     assert settings

@@ -96,7 +96,7 @@ class _Reader:
     count: int = 0
     open: set[int] = field(default_factory=set)
     """Nodes that contain the one being read."""
-    shown: dict[int, tuple[str, Spans]] = field(default_factory=dict)
+    clean: dict[int, tuple[str, Spans]] = field(default_factory=dict)
 
     def composed(self, text: str) -> yaml.Node | None:
         try:
@@ -123,11 +123,11 @@ class _Reader:
 
     def line(self, line: int) -> tuple[str, Spans]:
         """A line as it may be shown, and what was masked in it."""
-        if line not in self.shown:
+        if line not in self.clean:
             text = masked(self.lines[line])
             text = "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in text)
-            self.shown[line] = (text, hidden(self.lines[line]))
-        return self.shown[line]
+            self.clean[line] = (text, hidden(self.lines[line]))
+        return self.clean[line]
 
     def at(self, mark: yaml.Mark) -> Where:
         return self.where(mark.line, mark.column)
@@ -143,14 +143,7 @@ class _Reader:
 
     def node(self, node: yaml.Node, depth: int) -> Node:
         where = self.place(node)
-        self.count += 1
-        if id(node) in self.open:
-            hint = "write the value out in place of the alias `*…`"
-            raise SpecError(*self.problems, Problem(message="an anchor that contains itself", where=where, hint=hint))
-        if self.count > MOST_NODES:
-            raise SpecError(*self.problems, self.too_much(where, f"{MOST_NODES:,} values"))
-        if depth > MOST_DEPTH:
-            raise SpecError(*self.problems, self.too_much(where, f"{MOST_DEPTH} levels"))
+        self.limit(node, where, depth)
         if isinstance(node, yaml.ScalarNode):
             return Node(self.scalar(node, where), where)
         if node.tag not in (f"{_SHORT_TAG}map", f"{_SHORT_TAG}seq"):
@@ -163,6 +156,17 @@ class _Reader:
         )
         self.open.discard(id(node))
         return Node(value, where)
+
+    def limit(self, node: yaml.Node, where: Where, depth: int) -> None:
+        """Aliases make a small text large, or endless."""
+        self.count += 1
+        if id(node) in self.open:
+            hint = "write the value out in place of the alias `*…`"
+            raise SpecError(*self.problems, Problem(message="an anchor that contains itself", where=where, hint=hint))
+        if self.count > MOST_NODES:
+            raise SpecError(*self.problems, self.too_much(where, f"{MOST_NODES:,} values"))
+        if depth > MOST_DEPTH:
+            raise SpecError(*self.problems, self.too_much(where, f"{MOST_DEPTH} levels"))
 
     def entries(self, node: yaml.MappingNode, depth: int) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
@@ -195,7 +199,8 @@ class _Reader:
 
     def tag(self, node: yaml.Node, where: Where) -> None:
         tag = node.tag.replace(_SHORT_TAG, "!!", 1)
-        self.problem(where, f"the tag `{shown(tag)}` is not taken", "write the plain value")
+        hint = "put the value in quotes" if tag.startswith(("!=", "!~")) else "write the plain value"
+        self.problem(where, f"the tag `{shown(tag)}` is not taken", hint)
 
     def text(self, text: str, where: Where) -> str:
         """Half of a surrogate pair, which only an escape can write, is no text."""

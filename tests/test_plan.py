@@ -1,0 +1,137 @@
+"""From a spec to what the solver is asked."""
+
+from __future__ import annotations
+
+import pytest
+from spec_text import here, notes, planned, write
+
+from lockgen.request import CudaAsk, Request, Requirement
+
+__all__ = ["here"]
+pytestmark = pytest.mark.usefixtures("here")
+FORGE = "https://conda.anaconda.org/conda-forge"
+
+
+def request(text: str) -> Request:
+    (one,) = planned(f"name: a\n{text}").planned
+    return one.request
+
+
+def specs(found: tuple[Requirement, ...]) -> list[str]:
+    return [one.spec for one in found]
+
+
+def test_the_least_spec_asks_for_nothing_on_the_default_system() -> None:
+    assert request("") == Request(
+        platform="linux-64",
+        channels=(FORGE,),
+        provider="conda-forge",
+        requirements=(),
+        constraints=(Requirement(spec="pytorch * cpu*", because="CPU builds only", key="cuda"),),
+        virtual_packages=("__archspec=1=x86_64", "__glibc=2.28=0", "__linux=4.18=0", "__unix=0=0"),
+    )
+
+
+def test_compatible_cuda_asks_for_gpu_builds_of_the_same_major() -> None:
+    found = request('python: "3.13"\npytorch: "2.9"\ncuda: "12.1"\n')
+    assert found.requirements == (
+        Requirement(spec="python 3.13.*", because="python: 3.13", key="python"),
+        Requirement(spec="pytorch 2.9.* cuda*", because="pytorch: 2.9", key="pytorch"),
+    )
+    assert "cuda-version >=12,<13" in specs(found.constraints)
+    assert "__cuda=12.1=0" in found.virtual_packages
+    assert found.cuda == CudaAsk(version="12.1", match="compatible")
+
+
+def test_exact_cuda_asks_for_the_toolkit_itself() -> None:
+    found = request("pytorch: 2.9.1\ncuda: {version: 12.6, match: exact}\n")
+    assert specs(found.requirements) == ["pytorch ==2.9.1 cuda*", "cuda-version 12.6.*"]
+    assert found.requirements[1].because == "cuda: 12.6 (exact)"
+    assert "cuda-version >=12,<13" not in specs(found.constraints)
+
+
+def test_the_pytorch_channel_says_cuda_its_own_way() -> None:
+    text = "python: 3.10\npytorch: 2.1\ncuda: {version: 12.1, match: exact}\nchannels: [pytorch, nvidia, conda-forge]\n"
+    found = request(text)
+    assert found.provider == "pytorch"
+    assert found.channels == tuple(
+        f"https://conda.anaconda.org/{name}" for name in ("pytorch", "nvidia", "conda-forge")
+    )
+    assert "pytorch-cuda 12.1.*" in specs(found.requirements)
+    assert found.requirements[0].spec == "python 3.10.*"
+
+
+def test_cpu_asks_for_cpu_builds_and_no_cuda() -> None:
+    found = request("pytorch: 2.9\ncuda: none\n")
+    assert specs(found.requirements) == ["pytorch 2.9.* cpu*"]
+    assert found.cuda is None
+    assert not any(one.startswith("__cuda") for one in found.virtual_packages)
+
+
+def test_gpus_become_compute_capabilities_in_order() -> None:
+    found = request("cuda: 12.6\ngpus: [H200, V100, '10.0', NVIDIA H100 80GB HBM3, sm_70]\ndriver: '>=560'\n")
+    assert found.cuda == CudaAsk(version="12.6", match="compatible", gpus=("7.0", "9.0", "10.0"), driver="560")
+
+
+def test_extras_dependencies_and_constraints_keep_their_reasons_and_places() -> None:
+    write('name = "own"\nsummary = "x"\n[[package]]\nspec = "our-tool >=1"\nreason = "we need it"\n', "extras/own.toml")
+    text = "extras: [{name: own, optional: true}]\ndependencies: [numpy >=1.26]\nconstraints: [scipy <2]\n"
+    found = request(text)
+    assert found.requirements == (
+        Requirement(spec="our-tool >=1", because="extra own: we need it", key="extras.0", optional=True),
+        Requirement(spec="numpy >=1.26", because="dependencies: numpy >=1.26", key="dependencies.0"),
+    )
+    assert found.constraints[-1] == Requirement(spec="scipy <2", because="constraints: scipy <2", key="constraints.0")
+
+
+def test_the_system_is_the_specs_own_else_the_images_else_the_default() -> None:
+    def glibc(text: str) -> list[str]:
+        return [one for one in request(text).virtual_packages if one.startswith("__glibc")]
+
+    assert glibc("") == ["__glibc=2.28=0"]
+    assert glibc("image: {base: debian-bookworm-slim}\n") == ["__glibc=2.36=0"]
+    assert glibc("image: {base: debian-bookworm-slim}\nsystem: {glibc: 2.17}\n") == ["__glibc=2.17=0"]
+
+
+def test_the_rest_of_the_system() -> None:
+    found = request("system: {linux: 5.14, archspec: x86_64_v3, macos: 12}\n").virtual_packages
+    assert "__linux=5.14=0" in found
+    assert "__archspec=1=x86_64_v3" in found
+    assert not any(one.startswith("__osx") for one in found)
+
+
+def test_the_cut_off_date_and_the_priority_are_passed_on() -> None:
+    found = request("as-of: 2026-11-30\nchannel-priority: disabled\n")
+    assert (found.cutoff, found.channel_priority) == ("2026-11-30T23:59:59Z", "disabled")
+
+
+def test_one_channel_twice_is_asked_once() -> None:
+    assert request(f"channels: [conda-forge, {FORGE}/]\n").channels == (FORGE,)
+
+
+def test_each_variant_and_platform_is_one_request() -> None:
+    text = "name: a\nplatforms: [osx-arm64, linux-64]\nvariants: {cpu: {cuda: none}, gpu: {cuda: 12.6}}\n"
+    assert [
+        (one.target.variant, one.request.platform, one.request.cuda is not None) for one in planned(text).planned
+    ] == [
+        ("cpu", "linux-64", False),
+        ("cpu", "osx-arm64", False),
+        ("gpu", "linux-64", True),
+        ("gpu", "osx-arm64", False),
+    ]
+
+
+def test_cuda_is_dropped_where_there_is_none_and_this_is_said() -> None:
+    text = "name: a\npytorch: 2.9\ncuda: 12.6\nplatforms: [linux-64, osx-arm64]\n"
+    assert notes(text) == ["s.yaml:3:7: osx-arm64 has no CUDA: CPU builds are locked there"]
+    mac = planned(text).planned[1].request
+    assert (mac.platform, mac.cuda, mac.requirements[0].spec) == ("osx-arm64", None, "pytorch 2.9.* cpu*")
+
+
+def test_no_cuda_at_all_means_cpu_and_this_is_said_once() -> None:
+    text = "name: a\npytorch: 2.9\nplatforms: [linux-64, linux-aarch64, osx-arm64]\n"
+    assert notes(text) == ["no `cuda` in the spec: CPU builds are locked"]
+
+
+def test_cuda_none_is_said_by_the_spec_itself() -> None:
+    assert notes("name: a\ncuda: none\n") == []
