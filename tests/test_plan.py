@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from spec_text import here, notes, planned, write
+from spec_text import error, here, notes, planned, write
 
 from lockgen.request import CudaAsk, Request, Requirement
 
@@ -135,3 +135,62 @@ def test_no_cuda_at_all_means_cpu_and_this_is_said_once() -> None:
 
 def test_cuda_none_is_said_by_the_spec_itself() -> None:
     assert notes("name: a\ncuda: none\n") == []
+
+
+def test_an_older_driver_lowers_what_the_oldest_machine_reports() -> None:
+    """Driver 535 came with CUDA 12.2: NVIDIA's table of toolkits and drivers."""
+    assert "__cuda=12.2=0" in request('cuda: "12.9"\ndriver: ">=535"\n').virtual_packages
+    assert "__cuda=12.1=0" in request('cuda: "12.1"\ndriver: ">=535"\n').virtual_packages
+
+
+def test_a_driver_below_the_floor_is_refused_once_for_all_platforms() -> None:
+    text = 'name: a\ncuda: "13.0"\ndriver: ">=535"\nplatforms: [linux-64, linux-aarch64]\n'
+    assert (
+        error(text)
+        == """\
+s.yaml:3:9: CUDA 13.0 needs driver 580 or newer, but the spec allows 535
+  3 | driver: ">=535"
+    |         ^^^^^^^
+  hint: driver 535 runs CUDA 12.2: set `cuda: "12.2"`"""
+    )
+
+
+def test_a_jetson_module_is_refused_on_x86() -> None:
+    assert (
+        error('name: a\ncuda: "13.0"\ngpus: [H200, Thor]\n')
+        == """\
+s.yaml:3:14: `Thor` is a Jetson module, there is none in a linux-64 machine
+  3 | gpus: [H200, Thor]
+    |              ^^^^
+  hint: set `gpus` below `platform: {linux-aarch64: …}`"""
+    )
+
+
+def test_gpus_or_a_driver_without_cuda_are_refused() -> None:
+    assert (
+        error("name: a\ngpus: [H200]\ndriver: 535\n")
+        == """\
+s.yaml:2:7: `gpus` is set, but no `cuda`
+  2 | gpus: [H200]
+    |       ^
+  hint: add the CUDA version that the machines' driver supports, such as `cuda: "12.1"`
+
+s.yaml:3:9: `driver` is set, but no `cuda`
+  3 | driver: 535
+    |         ^^^
+  hint: add the CUDA version that the machines' driver supports, such as `cuda: "12.1"`"""
+    )
+
+
+def test_gpus_beside_cuda_none_are_said_to_say_nothing() -> None:
+    assert notes("name: a\ncuda: none\ngpus: [H200]\n") == [
+        "s.yaml:3:7: `gpus` says nothing here: `cuda: none` asks for CPU builds"
+    ]
+
+
+def test_a_long_line_is_shown_around_the_mark_and_wide_characters_take_two_columns() -> None:
+    found = error(f"name: a\nextras: [{'nlp, ' * 60}npl]\n").splitlines()
+    assert found[1] == f"  2 | …{('nlp, ' * 60 + 'npl]')[-100:]}"
+    assert found[2].index("^") == found[1].index("npl")
+    wide = error("name: a\ndescription: {中文: 1}\n").splitlines()
+    assert wide[1:3] == ["  2 | description: {中文: 1}", "    |              ^"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -43,12 +44,29 @@ class Problem:
         return "\n".join(lines)
 
 
+WIDTH = 100
+"""Characters of a line that are shown; a longer one is cut to the part around the mark."""
+
+
 def _underlined(where: Where) -> list[str]:
     """The line in question and a row of `^` below the part that is meant; tabs shown as one space."""
     gutter = str(where.line)
     text = where.text.expandtabs(1)
-    mark = " " * (where.column - 1) + "^" * max(1, min(where.width, len(text) - where.column + 1))
-    return [f"  {gutter} | {text}", f"  {' ' * len(gutter)} | {mark}"]
+    start = where.column - 1
+    width = max(1, min(where.width, len(text) - start))
+    left = max(0, min(start - WIDTH // 3, len(text) - WIDTH))
+    shown = text[left : left + WIDTH]
+    before, after = "…" if left else "", "…" if left + WIDTH < len(text) else ""
+    blank = " " * (len(before) + _columns(text[left:start]))
+    mark = "^" * _columns(text[start : min(start + width, left + WIDTH)] or " ")
+    return [f"  {gutter} | {before}{shown}{after}", f"  {' ' * len(gutter)} | {blank}{mark}"]
+
+
+def _columns(text: str) -> int:
+    """How many columns a terminal gives to a text: Chinese characters take two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+    )
 
 
 class LockgenError(Exception):

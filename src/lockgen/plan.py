@@ -39,7 +39,8 @@ def plan(spec: Spec) -> Plan:
     Raises:
         PlanError: the spec contradicts itself or the facts; every contradiction, with its place.
     """
-    error_from(PlanError, (problem for target in spec.targets for problem in _contradictions(target)))
+    problems = {str(problem): problem for target in spec.targets for problem in _contradictions(target)}
+    error_from(PlanError, problems.values())
     planned = tuple(Planned(target=target, request=request_for(target)) for target in spec.targets)
     notes = dict.fromkeys(note for target in spec.targets for note in _notes(target))
     return Plan(name=spec.name, file=spec.file, planned=planned, notes=(*spec.notes, *notes))
@@ -170,15 +171,16 @@ def _oldest_cuda(cuda: CudaAsk) -> str:
 def _contradictions(target: Target) -> list[Problem]:
     """What cannot hold, whatever the channels have."""
     settings, cuda = target.settings, cuda_ask(target)
-    problems = []
-    if settings.gpus and (settings.cuda is None):
-        problems.append(
-            Problem(
-                message="`gpus` is set, but no `cuda`",
-                where=target.where("gpus"),
-                hint='add the CUDA version that the machines\' driver supports, such as `cuda: "12.1"`',
-            )
+    problems: list[Problem] = []
+    problems += [
+        Problem(
+            message=f"`{key}` is set, but no `cuda`",
+            where=target.where(key),
+            hint='add the CUDA version that the machines\' driver supports, such as `cuda: "12.1"`',
         )
+        for key in ("gpus", "driver")
+        if getattr(settings, key) and settings.cuda is None
+    ]
     problems += _misplaced_gpus(target) if cuda else []
     floor = tables.min_driver(cuda.version) if cuda else None
     if cuda and floor and settings.driver and not tables.reaches(settings.driver, floor):
@@ -218,4 +220,8 @@ def _notes(target: Target) -> list[Note]:
     if settings.cuda.version != "none" and not tables.has_cuda(target.platform):
         message = f"{target.platform} has no CUDA: CPU builds are locked there"
         return [Note(message=message, where=target.where("cuda"))]
-    return []
+    return [
+        Note(message=f"`{key}` says nothing here: `cuda: none` asks for CPU builds", where=target.where(key))
+        for key in ("gpus", "driver")
+        if getattr(settings, key) and settings.cuda.version == "none"
+    ]
