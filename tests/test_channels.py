@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
 
 import pytest
 import zstandard
-from fake_channel import TIMESTAMP, by_name, only, python, record, resolved, snapshot, write_channel
+from fake_channel import TIMESTAMP, by_name, only, planned, python, record, resolved, snapshot, write_channel
 
+from lockgen.channels import Channels
 from lockgen.errors import AnswerError, ChannelError
 
 SPEC = 'name: t\npython: "3.13"\n'
@@ -217,3 +219,12 @@ def test_a_record_that_is_broken_is_an_error(tmp_path: Path) -> None:
         "a broken record in the channel `conda-forge`\n  missing field `build` at line 1 column 34\n"
         "  hint: get the metadata again: a record in it is not whole"
     )
+
+
+def test_every_build_in_a_folder_is_found_in_noarch_too(tmp_path: Path) -> None:
+    noarch = record("words", "2.0", subdir="noarch", noarch="generic")
+    own = write_channel(tmp_path / "own", [python(), record("tool", "9.0"), noarch])
+    request = planned(f"{SPEC}channels: ['{own.as_uri()}']\n").planned[0].request
+    found = asyncio.run(Channels().records(request, ["tool", "words", "absent"]))
+    versions = {name: [build.version for build in builds] for name, builds in found.items()}
+    assert versions == {"tool": ["9.0"], "words": ["2.0"], "absent": []}

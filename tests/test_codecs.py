@@ -363,6 +363,34 @@ def test_rattler_reads_pixi_lock(name: str, tmp_path: Path) -> None:
             assert sorted((_plain(each) for each in records), key=lambda each: each.name) == list(answer.packages)
 
 
+def moved(lock: Lock, channel: str) -> Lock:
+    """The lock as if it came from another channel."""
+    platforms = tuple(
+        dataclasses.replace(
+            each,
+            request=dataclasses.replace(each.request, channels=(channel,)),
+            packages=tuple(
+                dataclasses.replace(one, channel=channel, url=one.url.replace(one.channel, channel))
+                for one in each.packages
+            ),
+        )
+        for each in lock.platforms
+    )
+    return dataclasses.replace(lock, platforms=platforms)
+
+
+@pytest.mark.parametrize("name", ["pixi-v6", "pixi-v7"])
+def test_rattler_reads_packages_of_a_channel_in_a_folder(name: str, tmp_path: Path) -> None:
+    rattler = pytest.importorskip("rattler")
+    lock = moved(values.PLAIN, "file:///opt/my%20channel")
+    path = tmp_path / "pixi.lock"
+    path.write_text(registry.codec(name).dump((lock,))["pixi.lock"], encoding="utf-8")
+    environment = rattler.LockFile.from_path(path).default_environment()
+    (platform,) = environment.platforms()
+    records = environment.conda_repodata_records_for_platform(platform)
+    assert sorted((_plain(each) for each in records), key=lambda each: each.name) == list(lock.platforms[0].packages)
+
+
 @pytest.mark.parametrize("lock", [values.PLAIN, values.CPU])
 def test_rattler_writes_the_same_version_7(lock: Lock, tmp_path: Path) -> None:
     rattler = pytest.importorskip("rattler")

@@ -77,20 +77,15 @@ class Channels:
         """All builds of some packages that the request may choose from, by name; strict priority is respected."""
         wanted = sorted(set(names))
         result: dict[str, list[LockedPackage]] = {name: [] for name in wanted}
-        live = [source for source in self.sources(request) if isinstance(source, Channel)]
-        queried = iter(
-            await self.gateway().query(live, [Subdir(request.platform), Subdir("noarch")], wanted, recursive=False)
-            if live
-            else []
-        )
-        for source in self.sources(request):
-            batch = (
-                next(queried)
-                if isinstance(source, Channel)
-                else [r for n in wanted for r in source.load_records(PackageName(n))]
-            )
-            for record in batch:
-                result[record.name.normalized].append(package(record))
+        sources = self.sources(request)
+        live = [source for source in sources if isinstance(source, Channel)]
+        files = [source for source in sources if not isinstance(source, Channel)]
+        batches = [source.load_records(PackageName(name)) for source in files for name in wanted]
+        if live:
+            subdirs = [Subdir(request.platform), Subdir("noarch")]
+            batches += await self.gateway().query(live, subdirs, wanted, recursive=False)
+        for record in (record for batch in batches for record in batch):
+            result[record.name.normalized].append(package(record))
         return {name: _visible(builds, request) for name, builds in result.items()}
 
     def _file(self, url: str, subdir: str) -> SparseRepoData | None:

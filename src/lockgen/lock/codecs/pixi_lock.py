@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from lockgen.lock.codec import Codec, Files
 from lockgen.lock.codecs._shared import environments, ordered, url_parts
@@ -14,7 +15,8 @@ from lockgen.lock.yamltext import scalar
 _NO_FIELD = frozenset({"name", "request", "cuda", "left_out"})
 _ARCHIVES = (".conda", ".tar.bz2")
 _NUMBER_AT_END = re.compile(r"(?:^|[^0-9])([0-9]+)$")
-_SCHEMES = ("https://", "http://", "file://")
+_SCHEMES = ("https://", "http://")
+_FILE = "file://"
 
 
 def dump_v7(locks: tuple[Lock, ...]) -> Files:
@@ -95,7 +97,7 @@ def _environments(named: Mapping[str, Lock], rows: Mapping[_Row, str], *, by_fil
         lines += [f"    - url: {scalar(url + '/')}" for url in channels]
         lines.append("    packages:" if lock.platforms else "    packages: {}")
         for answer in sorted(lock.platforms, key=lambda each: rows[_row(each)]):
-            urls = [package.url for package in answer.packages]
+            urls = [_location(package) for package in answer.packages]
             urls.sort(key=_filename_first if by_filename else None)
             lines.append(f"      {scalar(rows[_row(answer)])}:" + ("" if urls else " []"))
             lines += [f"      - conda: {scalar(url)}" for url in urls]
@@ -122,11 +124,11 @@ def _joined(lines: list[str], packages: list[LockedPackage]) -> str:
 
 def _package(package: LockedPackage) -> list[str]:
     """One entry: first what cannot be read from the URL, then the rest, in rattler's order of fields."""
-    lines = [f"- conda: {scalar(package.url)}", *_unlike_url(package)]
+    lines = [f"- conda: {scalar(_location(package))}", *_unlike_url(package)]
     lines += [f"  sha256: {scalar(package.sha256)}", f"  md5: {scalar(package.md5)}"]
     lines += _list("depends", package.depends)
     lines += _list("constrains", package.constrains)
-    if url_parts(package.url).channel != package.channel:
+    if url_parts(package.url).channel != package.channel or package.url.startswith(_FILE):
         lines.append(f"  channel: {scalar(package.channel)}")
     lines += _list("track_features", package.track_features)
     if package.license is not None:
@@ -139,6 +141,11 @@ def _package(package: LockedPackage) -> list[str]:
     if package.python_site_packages_path is not None:
         lines.append(f"  python_site_packages_path: {scalar(package.python_site_packages_path)}")
     return lines
+
+
+def _location(package: LockedPackage) -> str:
+    """A package's URL; for one in a folder its path, as rattler writes it."""
+    return unquote(package.url.removeprefix(_FILE)) if package.url.startswith(_FILE) else package.url
 
 
 def _unlike_url(package: LockedPackage) -> list[str]:
