@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import datetime
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ from command_line import lockgen
 from conftest import ROOT
 
 SOURCE = ROOT / "src" / "lockgen"
-MODULES = sorted(SOURCE.rglob("*.py"))
+PAYLOAD = SOURCE / "verify" / "payload"
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if PAYLOAD not in path.parents)
 LAYERS = (
     ("errors",),
     ("channelname", "matchspec", "knowledge", "request"),
@@ -25,13 +27,14 @@ LAYERS = (
     ("steer",),
     ("diagnose", "choices", "conflict"),
     ("resolve",),
-    ("image", "output", "report"),
+    ("host", "output", "image"),
+    ("install", "channel", "verify", "report"),
     ("artefacts",),
     ("cli",),
 )
 """Low to high; a module imports from its own layer and those below."""
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-RATTLER = {"matchspec", "channels", "solve"}
+RATTLER = {"matchspec", "channels", "solve", "install", "channel"}
 PACKAGES = {"", "snapshot"}
 """Nothing but a docstring: the package itself, and a folder of data."""
 
@@ -122,3 +125,15 @@ LOCKED = sorted(path for path in (ROOT / "envs").glob("*.yaml") if path.with_suf
 def test_the_files_of_every_committed_lock_are_current(path: Path) -> None:
     run = lockgen("resolve", path.relative_to(ROOT), "--check", cwd=ROOT)
     assert (run.returncode, run.stderr) == (0, f"current: {path.relative_to(ROOT).with_suffix('')}\n")
+
+
+@pytest.mark.parametrize("path", sorted(PAYLOAD.rglob("*.py")), ids=lambda path: path.relative_to(PAYLOAD).as_posix())
+def test_the_payload_stands_alone(path: Path) -> None:
+    """It runs in the target environment: Python 3.9, nothing but the standard library when a module is imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    own = {one.stem for one in PAYLOAD.rglob("*.py")} | {"lockgen_checks"}
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            assert all(name.split(".")[0] in sys.stdlib_module_names | own for name in names), ast.unparse(node)
+    assert "import lockgen\n" not in path.read_text(encoding="utf-8")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import typer
 
-from lockgen.cli import init, listing, resolve, schema, why
+from lockgen.cli import channel, doctor, init, install, listing, resolve, schema, verify, why
+from lockgen.cli import run as activated
 from lockgen.errors import LockgenError
 
 app = typer.Typer(
@@ -46,7 +48,12 @@ app.command("resolve")(resolve.resolve)
 app.command("init")(init.init)
 app.command("list")(listing.listing)
 app.command("why")(why.why)
+app.command("install")(install.install)
+app.command("run", context_settings=activated.SETTINGS)(activated.run)
+app.command("verify")(verify.verify)
+app.command("doctor")(doctor.doctor)
 app.command("schema")(schema.schema)
+app.add_typer(channel.app, name="channel")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -85,6 +92,8 @@ def _show(error: LockgenError) -> None:
 
 def main() -> NoReturn:
     """Run, flush, and leave at once: rattler's threads can abort a normal shutdown (PyO3/pyo3-async-runtimes#40)."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it as it ends any program: 141, not 1
     gc.disable()  # a short run makes no garbage worth looking for; a tenth of its time went there
     if sys.stdout is not None:
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

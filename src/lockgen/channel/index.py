@@ -1,0 +1,42 @@
+"""The index of a channel, which makes packages in a folder something that a solver can read."""
+
+from __future__ import annotations
+
+import asyncio
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from lockgen.channel.errors import BuildError, broken
+from lockgen.errors import Problem, error_from
+
+
+def index(folder: Path) -> None:
+    """
+    Write `repodata.json` and `repodata.json.zst` for every platform of a channel.
+
+    Raises:
+        BuildError: there is no such folder, or a package in it cannot be read.
+    """
+    if not folder.is_dir():
+        raise BuildError(
+            Problem(message=f"no such folder: {folder}", hint="a channel is a folder CHANNEL/SUBDIR/*.conda")
+        )
+    error_from(BuildError, _broken(folder))  # rattler itself panics at these
+    from rattler.index import index_fs
+
+    (folder / "noarch").mkdir(exist_ok=True)
+    try:
+        asyncio.run(index_fs(folder.resolve(), write_zst=True, write_shards=False))
+    except Exception as error:  # rattler raises what its Rust side says
+        raise broken(f"cannot index {folder}", detail=str(error)) from None
+
+
+def _broken(folder: Path) -> Iterator[Problem]:
+    """Archives that end too early or are none."""
+    for path in sorted([*folder.glob("*/*.conda"), *folder.glob("*/*.tar.bz2")]):
+        with path.open("rb") as opened:
+            is_bzip2 = opened.read(3) == b"BZh"
+        if not (is_bzip2 if path.suffix == ".bz2" else zipfile.is_zipfile(path)):
+            hint = "build it again, or remove it"
+            yield Problem(message=f"{path.relative_to(folder)} is not a whole conda package", hint=hint)

@@ -1,0 +1,1 @@
+"""The checks, one module each; a module whose name starts with `_` holds what several of them share."""
