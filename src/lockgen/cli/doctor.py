@@ -33,6 +33,6 @@ def doctor(
     if as_json:
         typer.echo(machine.as_json(host, file, verdicts))
     else:
-        text.console(stderr=False).print(machine.screen(host, file, verdicts))
+        text.show(text.console(stderr=False), machine.screen(host, file, verdicts))
     if lock is not None and not any(verdict.runs for _, verdict in verdicts):
         raise typer.Exit(1)

@@ -161,7 +161,7 @@ def _followed(wanted: dict[str, Any], python: Path, output: Path) -> Evidence:
             status.update(f"{name} is done" if done else name.removesuffix(" …"))
 
         evidence = run.run(wanted, python, output.resolve(), progress)
-    console.print(report.shown(evidence))
+    text.show(console, report.shown(evidence))
     return evidence
 
 
