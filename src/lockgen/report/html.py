@@ -17,7 +17,7 @@ PLOT = {"left": 46, "right": 12, "top": 12, "bottom": 30, "height": 270}
 MAP_HEIGHT = 330
 BOXES = 24
 BARS = 12
-LETTER = 7.0
+LETTER = 7.4
 """About the width of a letter in the pictures."""
 _DRAWN = frozenset({"losses", "largest"})
 
@@ -129,7 +129,7 @@ def _map(facts: Mapping[str, Any]) -> dict[str, Any]:
     rest = facts["bytes"] - sum(size for _, size in named)
     count = facts["packages"] - len(named)
     boxes = treemap([size for _, size in named] + ([rest] if rest > 0 else []), WIDTH, MAP_HEIGHT)
-    named += [(f"{count} others", rest)] if rest > 0 else []
+    named += [(f"+ {count}", rest)] if rest > 0 else []
     drawn = []
     for index, ((name, size), box) in enumerate(zip(named, boxes, strict=True)):
         room = int((box.width - 14) / LETTER)
