@@ -66,7 +66,6 @@ def _call(*command: str | Path) -> str:
 def test_the_interpreter_runs_from_another_place_with_libraries_of_its_own(channel: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     asyncio.run(_install(channel, prefix, "python"))
-    assert not [path for path in prefix.rglob("*") if path.name == "__pycache__" and "site-packages" not in str(path)]
     code = """if True:
         import bz2, ctypes, curses, json, lzma, readline, sqlite3, ssl, sysconfig, uuid, zlib
         ctypes.CDLL(None), ssl.create_default_context(), sqlite3.connect(":memory:")

@@ -159,6 +159,14 @@ def test_a_file_can_become_a_link_to_another_package_s(tmp_path: Path) -> None:
     assert b"fast.libs/libgomp-12.so.1,,\n" in files[f"{site_packages}/fast-1.0.dist-info/RECORD"]
 
 
+def test_a_file_that_others_bring_too_can_be_left_out(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, "one", files={"nvidia/__init__.py": b"", "nvidia/lib/__init__.py": b""})
+    _, files = _packed(wheel, omit=("nvidia/__init__.py",))
+    assert "site-packages/nvidia/__init__.py" not in files
+    assert "site-packages/nvidia/lib/__init__.py" in files
+    assert b"nvidia/__init__.py" not in files["site-packages/one-1.0.dist-info/RECORD"]
+
+
 def test_a_truncated_wheel_is_refused(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, "one")
     wheel.write_bytes(wheel.read_bytes()[:-40])

@@ -227,6 +227,7 @@ class _Jobs:
             depends=tuple(table.depends),
             constrains=tuple(table.constrains),
             drop=tuple(table.drop),
+            omit=tuple(table.omit),
             links=tuple(table.links.items()),
         )
 

@@ -74,6 +74,8 @@ class WheelTable(_Model):
     depends: list[str] = []
     constrains: list[str] = []
     drop: list[str] = []
+    omit: list[str] = []
+    """Globs of files to leave out, where two packages of the channel would bring one path."""
     links: dict[str, str] = {}
 
     @property

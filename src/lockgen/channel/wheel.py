@@ -56,6 +56,8 @@ class Changes:
     constrains: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     """Requirements to leave out, by canonical name."""
+    omit: tuple[str, ...] = ()
+    """Globs of files below site-packages to leave out, where another package brings them too."""
     links: tuple[tuple[str, str], ...] = ()
     """Glob of a file below site-packages → the file below the prefix to which it becomes a link."""
 
@@ -115,7 +117,7 @@ class _Wheel:
     def package(self, sha256: str) -> Package:
         """The whole package."""
         depends = tuple(dict.fromkeys([*self.depends(), *self.changes.depends]))
-        made_of = [sha256, *depends, *self.changes.constrains, *map(" ".join, self.changes.links)]
+        made_of = [sha256, *depends, *self.changes.constrains, *map(" ".join, self.changes.links), *self.changes.omit]
         key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:7]
         build = "pyh{hash}_0" if self.is_portable else f"py{self.context.here.abi[2:]}h{{hash}}_0"
         return Package(
@@ -189,6 +191,8 @@ class _Wheel:
         data = f"{self.info.removesuffix('.dist-info')}.data/"
         for path, member in self.members.items():
             if path.startswith(f"{self.info}/") and path.split("/", 1)[1] in _NOT_PACKED:
+                continue
+            if any(PurePosixPath(path).match(glob) for glob in self.changes.omit):
                 continue
             target = (
                 self._data_path(path.removeprefix(data)) if path.startswith(data) else f"{self.site_packages}/{path}"

@@ -17,6 +17,13 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 VARIANT = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _PLAIN_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.\*)?")
 _LONGEST_VERSION = 100
+_KEY_OF_VIRTUAL = {
+    "__glibc": "system.glibc",
+    "__linux": "system.linux",
+    "__osx": "system.macos",
+    "__archspec": "system.archspec",
+    "__cuda": "cuda",
+}
 _DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(rf"{_DATE.pattern}([Tt ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}})?([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})?)?")
 
@@ -68,13 +75,21 @@ def version_spec(text: str) -> str:
 def _match_spec(text: str) -> str:
     flaw = matchspec.flaw(text) if text.strip() else "it names no package"
     if flaw:
-        raise _wrong(f"bad match spec `{shown(text)}`: {shown(flaw.splitlines()[0])}", hint=_match_spec_hint(text))
+        raise _wrong(f"bad match spec `{shown(text)}`: {shown(flaw.splitlines()[0])}", hint=_match_spec_hint(text, flaw))
     return text
 
 
-def _match_spec_hint(text: str) -> str | None:
-    if re.fullmatch(r"[A-Za-z0-9_.-]+\[[A-Za-z0-9_,-]+\]", text):
+def _match_spec_hint(text: str, flaw: str) -> str | None:
+    name = matchspec.name_of(text)
+    if name.startswith("__"):
+        key = _KEY_OF_VIRTUAL.get(name)
+        return f"set the key `{key}`" if key else "virtual packages follow from `platforms`, `cuda` and `system`"
+    if re.fullmatch(r"[A-Za-z0-9_.-]+\[[A-Za-z0-9_,-]+\]", text) or "`extras`" in flaw:
         return "conda packages have no extras in brackets: list what the extra needs as packages"
+    if "`when`" in flaw:
+        return "list what one platform or variant needs under `platform` or `variants`"
+    if "bracket key" in flaw:
+        return f"the keys are {', '.join(f'`{key}`' for key in matchspec.KEYS)}"
     bare = re.fullmatch(r"(\S+) (\d[\w.]*)( \S+)?", text)
     if bare:
         return f"write `{bare[1]} {bare[2]}.*{bare[3] or ''}`, or `==` before an exact version"

@@ -26,6 +26,8 @@ _KINDS = {
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} or less",
 }
+_NAMING = ("channels", "dependencies", "constraints")
+"""Keys whose text may name a channel without a URL."""
 _EXPECTED = {
     ("cuda",): "a version, `none` or a mapping with `version` and `match`",
     ("extras", "*"): "a name or a mapping with `name` and `optional`",
@@ -58,7 +60,7 @@ def flaws(node: Node, path: tuple[str, ...] = ()) -> Iterator[Problem]:
                 hint = "write a value, or leave the item out"
                 yield Problem(message=f"an item of `{shown(key)}` has no value", where=item.where, hint=hint)
             yield from flaws(item, path)
-    elif isinstance(node.value, str) and has_credential(node.value):
+    elif isinstance(node.value, str) and has_credential(node.value, names=key in _NAMING):
         owner = "a channel" if key == "channels" else f"`{shown(key)}`"
         yield Problem(
             message=f"a credential in {owner}: `{shown(node.value)}`",
