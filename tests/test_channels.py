@@ -11,6 +11,7 @@ import pytest
 import zstandard
 from fake_channel import TIMESTAMP, by_name, only, planned, python, record, resolved, snapshot, write_channel
 
+from lockgen import matchspec
 from lockgen.channels import Channels
 from lockgen.errors import AnswerError, ChannelError
 
@@ -159,6 +160,47 @@ def test_the_order_of_channels_counts(tmp_path: Path) -> None:
     text = f"{SPEC}channels: [second, first]\ndependencies: [tool, here]\n"
     found = by_name(only(resolved(text, two(tmp_path))))
     assert (found["tool"].version, found["here"].channel) == ("2.0", "https://conda.anaconda.org/first")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "first::tool",
+        "first/linux-64::tool",
+        "https://conda.anaconda.org/first::tool",
+        "tool[channel='https://conda.anaconda.org/first']",
+        "https://conda.anaconda.org/first/linux-64/tool-1.0-h0_0.conda",
+        "tool[url='https://conda.anaconda.org/first/linux-64/tool-1.0-h0_0.conda']",
+    ],
+)
+def test_a_match_spec_may_say_where_a_package_comes_from(spec: str, tmp_path: Path) -> None:
+    text = f'{SPEC}channels: [first, second]\nchannel-priority: disabled\ndependencies: ["{spec}"]\n'
+    tool = by_name(only(resolved(text, two(tmp_path))))["tool"]
+    assert tool.url == "https://conda.anaconda.org/first/linux-64/tool-1.0-h0_0.conda"
+
+
+@pytest.mark.parametrize(
+    ("spec", "holds"),
+    [
+        ("tool", True),
+        ("Tool >=2", True),
+        ("second::tool", True),
+        ("second/linux-64::tool", True),
+        ("https://conda.anaconda.org/second::tool 2.*", True),
+        ("https://conda.anaconda.org/second/linux-64/tool-2.0-h0_0.conda", True),
+        ("tool[build_number=0]", True),
+        ("first::tool", False),
+        ("second/noarch::tool", False),
+        ("second::tool >=3", False),
+        ("https://conda.anaconda.org/first/linux-64/tool-1.0-h0_0.conda", False),
+        ("tool[build_number='>=1']", False),
+    ],
+)
+def test_an_answer_is_asked_where_it_comes_from(spec: str, holds: bool, tmp_path: Path) -> None:
+    text = f"{SPEC}channels: [second, first]\ndependencies: [tool]\n"
+    packages = only(resolved(text, two(tmp_path))).packages
+    universe = matchspec.Universe(packages)
+    assert (universe.has(spec), universe.satisfies(spec)) == (True, holds)
 
 
 def test_packages_without_platform_are_found(tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ def test_help_names_the_program_and_says_in_one_line_what_each_command_does(tmp_
         "Usage: lockgen [OPTIONS] COMMAND [ARGS]...\n\n  Turn a short spec into locked, checked"
     )
     commands = run.stdout.split("Commands:\n")[1].splitlines()
-    assert [line.split()[0] for line in commands] == ["resolve", "init", "list", "why", "schema"]
+    assert [line.split()[0] for line in commands] == [
+        *("resolve", "init", "list", "why", "install", "run", "verify", "doctor", "schema", "channel")
+    ]
     assert [line for line in commands if line.split()[0] != "init" and line.endswith("...")] == []
 
 

@@ -157,8 +157,28 @@ def test_a_credential_in_a_match_spec_is_refused() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_channel_that_is_called_t_is_no_credential() -> None:
-    assert registry.mask("https://host.example/t") == "https://host.example/t"
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ("t/tk-secret/main::numpy >=2", "t/***/main::numpy"),
+        ("t%2Ftk-secret%2Fmain::numpy", "t%2F***%2Fmain::numpy"),
+        ("https://host.example/t/tk-secret/main::numpy", "https://host.example/t/***/main::numpy"),
+    ],
+)
+def test_a_token_in_a_match_spec_is_refused(spec: str, shown: str) -> None:
+    (answer,) = values.PLAIN.platforms
+    asked = dataclasses.replace(
+        answer.request, requirements=(dataclasses.replace(values.requirement(spec), because="x"),)
+    )
+    lock = dataclasses.replace(values.PLAIN, platforms=(dataclasses.replace(answer, request=asked),))
+    with pytest.raises(LockError) as caught:
+        registry.dump_all((lock,), WITHOUT_V6)
+    assert str(caught.value).splitlines()[0] == f"`{shown}` holds a credential, which is never written"
+
+
+@pytest.mark.parametrize("channel", ["https://host.example/t", "file:///home/t/one/two"])
+def test_a_channel_or_a_folder_that_is_called_t_is_no_credential(channel: str) -> None:
+    registry.refuse_credentials([moved(values.PLAIN, channel)])
 
 
 # conda-lock.yml
@@ -607,11 +627,47 @@ def test_pixi_toml_has_a_table_for_each_platform_where_they_differ() -> None:
 
 
 def test_pixi_toml_carries_priority_and_cutoff() -> None:
-    asked = dataclasses.replace(values.PLAIN.platforms[0].request, channel_priority="disabled", cutoff="2026-11-30")
+    asked = dataclasses.replace(
+        values.PLAIN.platforms[0].request, channel_priority="disabled", cutoff="2026-11-30T23:59:59Z"
+    )
     lock = dataclasses.replace(values.PLAIN, platforms=(dataclasses.replace(values.PLAIN.platforms[0], request=asked),))
     workspace = tomllib.loads(registry.codec("pixi-toml").dump((lock,))["pixi.toml"])["workspace"]
     assert workspace["channel-priority"] == "disabled"
-    assert workspace["exclude-newer"] == "2026-11-30T00:00:00Z"
+    assert workspace["exclude-newer"] == "2026-11-30T23:59:59Z"
+
+
+def test_pixi_toml_gives_each_variant_its_own_channels_and_priority_where_they_differ() -> None:
+    gpu, cpu = values.VARIANTS
+    own = "https://host.example/own"
+    asked = dataclasses.replace(
+        cpu.platforms[0].request, channels=(own, values.CHANNEL), channel_priority="disabled"
+    )  # fmt: skip
+    cpu = dataclasses.replace(cpu, platforms=(dataclasses.replace(cpu.platforms[0], request=asked),))
+    document = tomllib.loads(registry.codec("pixi-toml").dump((gpu, cpu))["pixi.toml"])
+    assert document["feature"][gpu.environment]["channels"] == [values.CHANNEL]
+    assert document["feature"][gpu.environment]["channel-priority"] == "strict"
+    assert document["feature"][cpu.environment]["channels"] == [own, values.CHANNEL]
+    assert document["feature"][cpu.environment]["channel-priority"] == "disabled"
+    assert document["workspace"]["channels"] == [values.CHANNEL, own]
+    assert "channel-priority" not in document["workspace"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        (
+            f"{values.CHANNEL}/linux-64/numpy-2.3.5-py313h_0.conda",
+            {"url": f"{values.CHANNEL}/linux-64/numpy-2.3.5-py313h_0.conda"},
+        ),
+        ("conda-forge/linux-64::numpy", {"version": "*", "channel": "conda-forge", "subdir": "linux-64"}),
+        ("numpy[build_number='>=1']", {"version": "*", "build-number": ">=1"}),
+    ],
+)
+def test_pixi_toml_has_a_table_for_what_is_more_than_a_version(spec: str, wanted: dict[str, str]) -> None:
+    answer = dataclasses.replace(values.PLAIN.platforms[0], request=values.request("linux-64", spec))
+    lock = dataclasses.replace(values.PLAIN, platforms=(answer,))
+    document = tomllib.loads(registry.codec("pixi-toml").dump((lock,))["pixi.toml"])
+    assert document["dependencies"] == {"numpy": wanted}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -633,8 +689,8 @@ def test_toml_strings(value: str) -> None:
     [
         ("pytorch", "pytorch", "*", None, None),
         ("pytorch 2.9.* cuda*", "pytorch", "2.9.*", "cuda*", None),
-        ("python=3.13", "python", "=3.13", None, None),
-        ("python=3.13.1=h5_100_cp313", "python", "3.13.1", "h5_100_cp313", None),
+        ("python=3.13", "python", "3.13.*", None, None),
+        ("python=3.13.1=h5_100_cp313", "python", "==3.13.1", "h5_100_cp313", None),
         ("numpy>=2,<3", "numpy", ">=2,<3", None, None),
         ("numpy >=2, <3", "numpy", ">=2,<3", None, None),
         ("numpy >= 2", "numpy", ">=2", None, None),
@@ -642,6 +698,10 @@ def test_toml_strings(value: str) -> None:
         ("jinja2[version='>=3,<4', build=py_0]", "jinja2", ">=3,<4", "py_0", None),
         ("numpy ==2.1", "numpy", "==2.1", None, None),
         ("NumPy 2.*", "numpy", "2.*", None, None),
+        ("https://conda.anaconda.org/conda-forge::numpy", "numpy", "*", None, "conda-forge"),
+        ("conda-forge/linux-64::numpy", "numpy", "*", None, "conda-forge"),
+        ("numpy[channel='https://host.example/c']", "numpy", "*", None, "https://host.example/c"),
+        (f"{values.CHANNEL}/linux-64/numpy-2.3.5-py313h_0.conda", "numpy", "*", None, None),
     ],
 )
 def test_words_of_a_match_spec(spec: str, name: str, version: str, build: str | None, channel: str | None) -> None:

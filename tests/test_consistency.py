@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from lock_values import package, request, requirement
 
-from lockgen.lock.consistency import Finding, check
+from lockgen.lock.consistency import Finding, check, on_cpu, with_cuda
 from lockgen.lock.cuda import facts
 from lockgen.lock.model import LockedPackage
 from lockgen.request import CudaAsk, Request
@@ -181,6 +181,16 @@ def test_a_driver_below_the_floor_is_refused(driver: str) -> None:
     )
 
 
+WINDOWS = replace(request("linux-64", cuda=CUDA), platform="win-64")
+
+
+@pytest.mark.parametrize(("driver", "is_enough"), [("528.33", True), ("525.60.13", False), ("527.41", False)])
+def test_on_windows_the_floor_of_its_own_drivers_holds(driver: str, is_enough: bool) -> None:
+    asked = replace(WINDOWS, cuda=replace(CUDA, driver=driver))
+    refusal = (f"CUDA 12.9 needs driver 528.33 or newer, the spec allows {driver}", "driver")
+    assert found(asked, TOOLKIT) == (() if is_enough else (refusal,))
+
+
 # GPUs
 
 
@@ -237,6 +247,8 @@ def test_ptx_is_compiled_by_a_driver_that_knows_the_toolkit() -> None:
         "no machine code for compute capability 10.0: its driver compiles PTX at the first use, "
         "which takes driver 560.28.03 or newer"
     )
+    assert locked.notes[0] == "the CUDA 12.6 toolkit that was asked for; it needs driver 560.28.03 or newer"
+    assert not [note for note in locked.notes if "525.60.13" in note]
 
 
 def test_the_oldest_driver_of_the_spec_decides_about_ptx() -> None:
@@ -270,6 +282,50 @@ def test_gpus_are_refused_where_a_build_does_not_say_its_cuda() -> None:
     assert found(gpu_request(gpus=("9.0",)), vague, TOOLKIT) == (
         ("which GPUs `pytorch 2.9.1 gpu_py313_0` covers is not known", "gpus"),
     )
+
+
+def test_gpus_without_pytorch_are_said_to_be_unchecked() -> None:
+    asked = gpu_request(version="12.9", gpus=("3.7",))
+    locked = facts(asked, (TOOLKIT, package("jaxlib", "0.7.0", "cuda129_py313_0")))
+    assert locked is not None
+    assert locked.notes[-1] == (
+        "which GPUs this covers is not known: lockgen knows it of pytorch only, which is not in the answer"
+    )
+
+
+# CPU builds among GPU builds
+
+LIGHTGBM = package("lightgbm", "4.6.0", "cpu_py_0")
+
+
+def test_a_cpu_build_that_another_package_brings_in_is_right_and_has_a_reason() -> None:
+    asked = gpu_request("shapley")
+    assert found(asked, LIGHTGBM, package("shapley")) == ()
+    assert on_cpu(asked, (LIGHTGBM, GPU)) == {"gradient boosting beside PyTorch, shares no tensors with it": [LIGHTGBM]}
+
+
+def test_a_cpu_build_of_what_the_spec_lists_is_refused() -> None:
+    assert found(gpu_request("lightgbm"), LIGHTGBM) == (
+        ("`lightgbm 4.6.0 cpu_py_0` is a CPU build, GPU was asked for", "cuda"),
+    )
+
+
+def test_a_cpu_build_that_the_spec_asks_for_in_so_many_words_is_right() -> None:
+    asked = gpu_request("lightgbm * *cpu*")
+    assert found(asked, LIGHTGBM) == ()
+    assert on_cpu(asked, (LIGHTGBM,)) == {"the spec asks for this build": [LIGHTGBM]}
+
+
+def test_a_gpu_build_is_never_right_where_cpu_builds_are_asked_for() -> None:
+    arrow = package("libarrow", "22.0", "h1_0_cuda")
+    assert found(request("linux-64"), arrow) == (
+        ("`libarrow 22.0 h1_0_cuda` is a GPU build, CPU was asked for", "cuda"),
+    )
+
+
+def test_what_uses_cuda_is_found_by_its_build_its_name_or_what_it_needs() -> None:
+    cupy = package("cupy", "13.0", "py313_0", depends=["cuda-version >=12,<13"])
+    assert with_cuda(request("linux-64"), (TOOLKIT, cupy, GPU, package("numpy"))) == [TOOLKIT, cupy, GPU]
 
 
 # what an environment may hold once
@@ -328,6 +384,23 @@ def test_a_newer_toolkit_of_the_major_is_explained() -> None:
         "PTX is not compiled for the GPU at run time: a GPU that only PTX covers fails",
         "features that are newer than the driver are missing",
     )
+
+
+def test_ptx_on_a_newer_driver_is_explained_with_one_number() -> None:
+    assert notes(gpu_request(gpus=("10.0",), driver="570.26"), BLACKWELL, OLDER_TOOLKIT) == (
+        "asked for CUDA 12.1, locked CUDA 12.6; it needs driver 560.28.03 or newer",
+        "no machine code for compute capability 10.0: its driver compiles PTX at the first use, "
+        "which takes driver 560.28.03 or newer",
+    )
+
+
+def test_on_windows_no_linux_driver_is_named() -> None:
+    assert notes(WINDOWS, TOOLKIT)[0].endswith("so driver 528.33 or newer is enough for CUDA 12.x")
+    newer = replace(WINDOWS, cuda=replace(CUDA, version="13.0"))
+    locked = facts(newer, (package("cuda-version", "13.0"),))
+    assert locked is not None
+    assert locked.min_driver == "unknown"
+    assert locked.notes == ("the CUDA 13.0 toolkit that was asked for; it needs a driver for CUDA 13.0 or newer",)
 
 
 def test_an_older_toolkit_is_explained() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rattler
 import yaml
 from fake_channel import by_name, cuda_version, gpu_channel, only, python, pytorch, record, resolved, snapshot
 
@@ -192,7 +194,7 @@ spec.yaml:4:5: nothing answers the spec on linux-64
 def test_versions_that_there_are_stand_beside_one_that_there_is_not(tmp_path: Path) -> None:
     folder = snapshot(tmp_path, conda_forge=[python(), record("tool", "1.0"), record("tool", "1.2")])
     assert refusal('name: t\npython: "3.13"\ndependencies: [tool >=2]\n', folder).hint == (
-        "line 3 excludes the candidates: `dependencies: [tool >=2]`; without it, it solves\n"
+        "line 3 excludes the candidates: `tool >=2`; without it, it solves\n"
         "line 3: no build matches `tool >=2`; the channel has tool 1.2, 1.0"
     )
 
@@ -200,7 +202,7 @@ def test_versions_that_there_are_stand_beside_one_that_there_is_not(tmp_path: Pa
 def test_a_constraint_that_excludes_is_named(tmp_path: Path) -> None:
     folder = snapshot(tmp_path, conda_forge=[python(), record("tool", "1.0")])
     problem = refusal('name: t\npython: "3.13"\ndependencies: [tool]\nconstraints: [tool >=2]\n', folder)
-    assert "line 4 excludes the candidates: `constraints: [tool >=2]`; without it, it solves" in (problem.hint or "")
+    assert "line 4 excludes the candidates: `tool >=2`; without it, it solves" in (problem.hint or "")
 
 
 def test_a_system_that_is_too_old_is_named_with_the_one_that_would_do(tmp_path: Path) -> None:
@@ -283,3 +285,66 @@ def test_the_variant_is_named(tmp_path: Path) -> None:
     folder = snapshot(tmp_path, conda_forge=gpu_channel())
     text = 'name: t\npython: "3.13"\npytorch: "2.12"\nvariants: {cpu: {cuda: none}}\n'
     assert refusal(text, folder).message == "nothing answers the spec on linux-64 (variant cpu)"
+
+
+# how much is tried
+
+
+def test_a_conflict_in_a_long_list_is_found_with_few_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of a hundred lines is to blame: the solver's own words say so."""
+    names = [f"tool{number}" for number in range(100)]
+    records = [python(), *map(record, names), record("culprit", depends=["python <3.13"])]
+    folder = snapshot(tmp_path, conda_forge=records)
+    counted = _counting(monkeypatch)
+    problem = refusal(f'name: t\npython: "3.13"\ndependencies: [{", ".join(names)}, culprit]\n', folder)
+    assert problem.hint == "line 3 excludes the candidates: `culprit`; without it, it solves"
+    assert len(counted) <= 26
+
+
+def test_a_version_that_there_is_not_takes_one_more_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"tool{number}" for number in range(30)]
+    folder = snapshot(tmp_path, conda_forge=[python(), *map(record, names)])
+    counted = _counting(monkeypatch)
+    listed = ", ".join([*names[1:], "tool0 <1"])
+    problem = refusal(f'name: t\npython: "3.13"\ndependencies: [{listed}]\n', folder)
+    assert (problem.hint or "").endswith("line 3: no build matches `tool0 <1`; the channel has tool0 1.0")
+    assert len(counted) == 2
+
+
+def test_one_conflict_on_many_variants_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = snapshot(tmp_path, conda_forge=[python(), record("tool")])
+    counted = _counting(monkeypatch)
+    variants = ", ".join(f"v{number}: {{}}" for number in range(9))
+    with pytest.raises(Unsolvable) as error:
+        resolved(f'name: t\npython: "3.13"\ndependencies: [tool >=2]\nvariants: {{{variants}}}\n', folder)
+    first, *others = error.value.problems
+    assert first.message == "nothing answers the spec on linux-64 (variant v0)"
+    assert [problem.message for problem in others] == [
+        f"nothing answers the spec on linux-64 (variant v{number}): the same conflict as on linux-64 (variant v0)"
+        for number in range(1, 9)
+    ]
+    assert len(counted) == 10
+
+
+def _counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One item for each question that the solver is really asked."""
+    counted: list[int] = []
+    real = rattler.solve_with_sparse_repodata
+
+    def asked(*arguments: Any, **options: Any) -> Any:
+        counted.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(rattler, "solve_with_sparse_repodata", asked)
+    return counted
+
+
+def test_a_gpu_pin_of_another_package_is_not_told_as_a_lack_of_gpu_builds(tmp_path: Path) -> None:
+    """PyTorch's GPU builds are fine; the pin asks for an older CUDA, and for CPU builds no CUDA is held."""
+    old = record("lightgbm", "4.0", "cuda118_0", ["cuda-version >=11.8,<12"])
+    folder = snapshot(tmp_path, conda_forge=gpu_channel(old, cuda_version("11.8"), *pytorch("2.9.1", cuda=None)))
+    text = 'name: t\npython: "3.13"\npytorch: "2.9"\ncuda: "12.1"\ndependencies: ["lightgbm * cuda*"]\n'
+    problem = refusal(text, folder)
+    assert problem.message == "nothing answers the spec on linux-64"
+    assert "line 5 excludes the candidates: `lightgbm * cuda*`; without it, it solves" in (problem.hint or "")
+    assert (problem.hint or "").endswith("with `cuda: none` it solves too: CPU builds are not taken silently")

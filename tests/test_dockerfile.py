@@ -15,6 +15,7 @@ from conftest import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
 from lock_values import CPU, GPU, PLAIN, VARIANTS
+from pydantic import ValidationError
 
 from lockgen.cli.files import read_locks
 from lockgen.errors import LockError
@@ -158,6 +159,36 @@ def test_each_variant_with_a_linux_platform_has_its_own() -> None:
         assert f"COPY linux-64.{variant}.explicit.lock /tmp/lock/\n" in files[name]
         assert f"docker build -t small -f {name} .\n" in files[name]
         assert "osx" not in files[name]
+
+
+def test_the_driver_that_compiles_ptx_is_asked_for_in_full() -> None:
+    """The comment and the variable name one driver: 560.28.03 came with CUDA 12.6."""
+    (one,) = PLAIN.platforms
+    assert one.cuda is not None
+    ptx = dataclasses.replace(one.cuda, locked="12.6", min_driver="560.28.03")
+    text = dump(dataclasses.replace(PLAIN, platforms=(dataclasses.replace(one, cuda=ptx),)), Image())
+    assert "refuses one older than 560.28.03.\n" in text
+    assert pairs(text, "ENV")["NVIDIA_REQUIRE_CUDA"] == "cuda>=12.6"
+    assert pairs(dump(PLAIN, Image()), "ENV")["NVIDIA_REQUIRE_CUDA"] == "cuda>=12.0"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("env", {"CONDA_OVERRIDE_CUDA": "12.9"}, "`CONDA_OVERRIDE_CUDA` is not for `image.env`"),
+        ("env", {"PATH": "/bin"}, "`PATH` is not for `image.env`"),
+        ("labels", {"io.lockgen.fingerprint": "x"}, "the label `io.lockgen.fingerprint` is written by lockgen"),
+        ("workdir", "/", "not a folder to work in: `/`"),
+        ("workdir", "/etc/", "not a folder to work in: `/etc/`"),
+        ("workdir", "/work/../etc", "not a folder to work in: `/work/../etc`"),
+        ("user", "0:0", "the image's processes do not run as root: `0:0`"),
+        ("user", "00:5", "the image's processes do not run as root: `00:5`"),
+    ],
+)
+def test_what_an_image_may_not_say(key: str, value: object, message: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Image.model_validate({key: value})
+    assert message in str(error.value)
 
 
 def test_a_lock_for_macos_alone_has_none() -> None:

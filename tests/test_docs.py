@@ -137,7 +137,10 @@ def test_every_command_line_is_one_that_lockgen_takes(path: Path) -> None:
         if words[0].startswith("--"):
             assert words[0] in ("--version", "--help"), line
             continue
+        words = [*words[: words.index("--")], "CMD"] if "--" in words else words
         command = _commands()[words[0]]
+        if words[0] == "channel" and len(words) > 1:
+            command, words = command.commands[words[1]], words[1:]
         if len(words) > 1:
             _parse(command, words, line)
 

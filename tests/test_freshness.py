@@ -67,7 +67,7 @@ def test_a_changed_version_is_named(folder: Path, line: str, said: str) -> None:
         ("as-of: 2026-11-30\n", "`as-of` changed: none → `2026-11-30T23:59:59Z`"),
         ('system: {glibc: "2.34"}\n', "the system changed: __glibc=2.28=0 → __glibc=2.34=0"),
         ('driver: ">=535"\n', "`driver` changed: none → `535`"),
-        ("gpus: [H200, V100]\n", "`gpus` changed: none → 7.0, 9.0"),
+        ("gpus: [H200, T4]\n", "`gpus` changed: none → 7.5, 9.0"),
     ],
 )  # fmt: skip
 def test_an_added_key_is_named_and_so_is_its_absence(folder: Path, more: str, said: str) -> None:

@@ -47,7 +47,7 @@ def test_every_row_has_a_public_source_and_the_day_it_was_checked(file: str) -> 
     assert rows
     for row in rows:
         assert re.fullmatch(r"https://[\w.-]+/\S*", row["source"]), row
-        assert row["checked"] == CHECKED, row
+        assert row["checked"] >= CHECKED, row
 
 
 def test_every_file_is_read_by_some_question() -> None:
@@ -87,6 +87,14 @@ def test_the_driver_floor_is_that_of_the_major(cuda: str, floor: str) -> None:
     assert tables.min_driver(cuda) == floor
 
 
+@pytest.mark.parametrize(
+    ("cuda", "floor"), [("11.8", "452.39"), ("12.0", "528.33"), ("12.9", "528.33"), ("13.0", None)]
+)
+def test_the_driver_floor_on_windows_is_its_own(cuda: str, floor: str | None) -> None:
+    """Table 2 of the release notes of CUDA 12.9; those of 13 say `N/A` for Windows."""
+    assert tables.min_driver(cuda, "win-64") == floor
+
+
 def test_an_unknown_major_has_no_floor() -> None:
     assert tables.min_driver("14.0") is None
     assert tables.min_driver("") is None
@@ -108,6 +116,14 @@ def test_an_unknown_major_has_no_floor() -> None:
 )
 def test_a_driver_supports_the_newest_toolkit_that_is_not_newer(driver: str, cuda: str | None) -> None:
     assert tables.driver_supports(driver) == cuda
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda"),
+    [("576.02", "12.9"), ("576.01", "12.8"), ("528.33", "12.0"), ("527", "12.0"), ("581.15", None), ("451", None)],
+)
+def test_a_windows_driver_supports_the_newest_toolkit_as_far_as_is_known(driver: str, cuda: str | None) -> None:
+    assert tables.driver_supports(driver, "win-64") == cuda
 
 
 def test_a_branch_reaches_a_floor_within_it_and_an_older_driver_does_not() -> None:
@@ -281,13 +297,25 @@ def test_companions_must_match_and_exempt_packages_need_not() -> None:
     assert not triton.has_both
     assert conda_forge().companion("pandas") is None
     for name in ("libarrow", "libarrow-dataset", "pyarrow-core", "libparquet", "kaldi"):
-        assert conda_forge().exemption(name), name
-    assert conda_forge().exemption("torchaudio") is None
+        assert conda_forge().exemption(name, listed=False), name
+        assert conda_forge().exemption(name, listed=True), name
+    assert conda_forge().exemption("torchaudio", listed=False) is None
+
+
+@pytest.mark.parametrize("name", ["faiss", "lightgbm", "xgboost", "onnxruntime", "tensorflow"])
+def test_a_package_that_computes_is_exempt_only_where_others_bring_it_in(name: str) -> None:
+    assert conda_forge().exemption(name, listed=False)
+    assert conda_forge().exemption(name, listed=True) is None
+
+
+@pytest.mark.parametrize("name", ["faiss-cpu", "tensorflow-cpu"])
+def test_a_package_with_cpu_in_its_name_is_exempt_where_it_is_listed_too(name: str) -> None:
+    assert conda_forge().exemption(name, listed=True)
 
 
 def test_no_package_is_both_companion_and_exempt() -> None:
     for provider in tables.providers():
-        assert [row.name for row in provider.companions if provider.exemption(row.name)] == []
+        assert [row.name for row in provider.companions if provider.exemption(row.name, listed=False)] == []
 
 
 def capabilities(provider: tables.Provider, pytorch: str, cuda: str, platform: str = "linux-64") -> tables.Capabilities:

@@ -194,3 +194,73 @@ def test_a_long_line_is_shown_around_the_mark_and_wide_characters_take_two_colum
     assert found[2].index("^") == found[1].index("npl")
     wide = error("name: a\ndescription: {中文: 1}\n").splitlines()
     assert wide[1:3] == ["  2 | description: {中文: 1}", "    |              ^"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "image: {base: debian-bookworm-slim}\nsystem: {glibc: 2.39}\n",
+            """\
+s.yaml:3:17: the spec allows packages for glibc 2.39, but `debian-bookworm-slim` has glibc 2.36
+  3 | system: {glibc: 2.39}
+    |                 ^^^^
+  hint: leave out `system.glibc`: the base image's own then holds""",
+        ),
+        (
+            "platforms: [linux-aarch64]\nsystem: {archspec: x86_64_v3}\n",
+            """\
+s.yaml:3:20: there is no `x86_64_v3` processor in a linux-aarch64 machine
+  3 | system: {archspec: x86_64_v3}
+    |                    ^^^^^^^^^
+  hint: set it for its own platform, below `platform:`; the default here is `aarch64`""",
+        ),
+        (
+            'platforms: [osx-arm64]\nsystem: {macos: "1.0"}\n',
+            """\
+s.yaml:3:17: no osx-arm64 machine has macOS 1.0: the first is 11.0
+  3 | system: {macos: "1.0"}
+    |                 ^^^^^
+  hint: write `macos: "11.0"` or a later one""",
+        ),
+    ],
+)
+def test_a_system_that_there_is_not_is_refused(text: str, expected: str) -> None:
+    assert error(f"name: a\n{text}") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image: {base: debian-bookworm-slim}\nsystem: {glibc: 2.36}\n",
+        "platforms: [linux-64]\nsystem: {archspec: zen4}\n",
+        "platforms: [osx-arm64]\nsystem: {archspec: m2, macos: '11.0'}\n",
+        "system: {archspec: a_processor_of_tomorrow}\n",
+    ],
+)
+def test_a_system_that_there_may_be_is_taken(text: str) -> None:
+    assert request(text)
+
+
+def test_on_windows_the_driver_is_held_to_the_floor_of_its_own_drivers() -> None:
+    text = "name: a\nplatforms: [win-64]\ncuda: 12.9\ndriver: '>=527'\n"
+    assert (
+        error(text)
+        == """\
+s.yaml:4:9: CUDA 12.9 needs driver 528.33 or newer, but the spec allows 527
+  4 | driver: '>=527'
+    |         ^^^^^^^
+  hint: driver 527 runs CUDA 12.0: set `cuda: "12.0"`"""
+    )
+    (one,) = planned(text.replace("527", "581").replace("12.9", "13.0")).planned
+    assert "__cuda=13.0=0" in one.request.virtual_packages
+
+
+def test_a_gpu_that_cudnn_dropped_holds_cudnn_back() -> None:
+    """cuDNN 9.11 and newer have no code for GPUs before Turing (7.5): NVIDIA's support matrix of cuDNN 9.11."""
+    old = request('pytorch: "2.7"\ncuda: "12.2"\ngpus: [H100, V100]\n')
+    assert {"cudnn <9.11", "libcudnn <9.11"} <= set(specs(old.constraints))
+    new = request('pytorch: "2.7"\ncuda: "12.2"\ngpus: [H100, T4]\n')
+    assert not any("cudnn" in one for one in specs(new.constraints))
+    thirteen = request('pytorch: "2.10"\ncuda: "13.0"\ngpus: [V100]\n')
+    assert not any("cudnn" in one for one in specs(thirteen.constraints))

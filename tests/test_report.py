@@ -153,3 +153,32 @@ def test_a_narrow_terminal_folds_a_list_and_cuts_nothing(place: Path) -> None:
 )  # fmt: skip
 def test_sizes_as_people_read_them(count: int, shown: str) -> None:
     assert text.size(count) == shown
+
+
+def words(text: str) -> str:
+    """A screen without its line breaks."""
+    return " ".join(text.split())
+
+
+def test_a_screen_says_that_nothing_uses_the_cuda_that_was_asked_for(tmp_path: Path) -> None:
+    workshop(tmp_path, 'name: small\ncuda: "12.9"\ndependencies: [numpy]\n')
+    run = resolved(tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "checked CUDA was asked for, nothing in the answer uses it; " in words(run.stderr)
+
+
+def test_a_screen_names_what_is_for_cuda_where_none_was_asked_for(tmp_path: Path) -> None:
+    cupy = record("cupy", "13.0", "py313_0", ["cuda-version >=12,<13"])
+    workshop(tmp_path, "name: small\ncuda: none\ndependencies: [cupy]\n", [cupy])
+    run = resolved(tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "checked no GPU build was asked for, but these are for CUDA: cuda-version, cupy; " in words(run.stderr)
+
+
+def test_a_screen_names_the_cpu_builds_among_gpu_builds_with_their_reason(tmp_path: Path) -> None:
+    more = [record("booster", depends=["lightgbm"]), record("lightgbm", "4.6.0", "cpu_py_0")]
+    workshop(tmp_path, FLAGSHIP.replace("extras: [nlp]", "dependencies: [booster]"), more)
+    run = resolved(tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "on CPU lightgbm: gradient boosting beside PyTorch, shares no tensors with it" in words(run.stderr)
+    assert "checked GPU builds but for those on CPU; " in words(run.stderr)

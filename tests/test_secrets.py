@@ -14,6 +14,7 @@ import pytest
 from command_line import SPEC, VARIANTS, contents, lockgen, resolved, workshop
 
 from lockgen.cli.main import run
+from lockgen.spec.parse import load
 
 TOKEN = "tk-1a2b3c4d5e6f"
 PASSWORD = "hunter2hunter2"
@@ -23,6 +24,10 @@ CHANNELS = (
     f"https://{TOKEN}@conda.example.org/private",
     f"https://conda.example.org/private?token={TOKEN}",
     f"https://conda.example.org/t/{TOKEN}",
+    f"https://conda.example.org/t%2F{TOKEN}%2Fprivate",
+    f"t/{TOKEN}/private",
+    f"conda.example.org/t/{TOKEN}/private",
+    f"t%2F{TOKEN}%2Fprivate",
 )
 
 
@@ -53,6 +58,21 @@ def test_a_credential_in_a_spec_is_refused_and_not_repeated(
     assert printed.out == ""
     assert printed.err.startswith("error: ")
     assert leaks(tmp_path, printed.err) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "channels: [./t/one/two]",
+        "channels: [/home/t/one/two]",
+        "channels: [t/one, t]",
+        "description: from a/t/b/c",
+        "image: {workdir: /t/one/two}",
+    ],
+)
+def test_a_folder_that_is_called_t_is_no_credential(line: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(f"name: a\n{line}\n")
+    assert load(tmp_path / "spec.yaml").name == "a"
 
 
 @pytest.mark.parametrize(

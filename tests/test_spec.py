@@ -113,11 +113,11 @@ def test_system_image_and_verify() -> None:
     found = settings(
         "name: a\n"
         "system: {glibc: 2.17, linux: 4.18, archspec: x86_64_v3}\n"
-        "image: {base: ubuntu-24.04, user: '0:0', env: {A: 1}, labels: {org.example: x}, ports: [8888]}\n"
+        "image: {base: ubuntu-24.04, user: '1001:0', env: {A: 1}, labels: {org.example: x}, ports: [8888]}\n"
         "verify: {model: base, steps: 10, seq-len: 128, skip-imports: [x], require-gpu: true}\n"
     )
     assert (found.system.glibc, found.system.linux, found.system.archspec) == ("2.17", "4.18", "x86_64_v3")
-    assert (found.image.base, found.image.user, found.image.env) == ("ubuntu-24.04", "0:0", {"A": "1"})
+    assert (found.image.base, found.image.user, found.image.env) == ("ubuntu-24.04", "1001:0", {"A": "1"})
     assert (found.image.labels, found.image.ports) == ({"org.example": "x"}, [8888])
     assert (found.verify.model, found.verify.steps, found.verify.seq_len) == ("base", 10, 128)
     assert (found.verify.skip_imports, found.verify.require_gpu) == (["x"], True)

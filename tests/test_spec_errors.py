@@ -742,6 +742,70 @@ s.yaml:2:15: bad match spec `a b c d`: the build string 'c d' is not valid, it c
     |               ^^^^^^^
   hint: the form is `name`, `name >=1.2,<2` or `name 1.2.* build*`""",
     ),
+    "license": (
+        "name: a\ndependencies: ['numpy[license=MIT]']\n",
+        """\
+s.yaml:2:16: bad match spec `numpy[license=MIT]`: unsupported bracket key: `license`
+  2 | dependencies: ['numpy[license=MIT]']
+    |                ^^^^^^^^^^^^^^^^^^^^
+  hint: the keys are `version`, `build`, `build_number`, `channel`, `subdir`, `url`, `md5`, `sha256`""",
+    ),
+    "file-name": (
+        "name: a\ndependencies: ['numpy[fn=numpy-2.0-0.conda]']\n",
+        """\
+s.yaml:2:16: bad match spec `numpy[fn=numpy-2.0-0.conda]`: unsupported bracket key: `fn`
+  2 | dependencies: ['numpy[fn=numpy-2.0-0.conda]']
+    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  hint: the keys are `version`, `build`, `build_number`, `channel`, `subdir`, `url`, `md5`, `sha256`""",
+    ),
+    "namespace": (
+        "name: a\ndependencies: ['conda-forge:ns:numpy']\n",
+        """\
+s.yaml:2:16: bad match spec `conda-forge:ns:numpy`: unsupported bracket key: `namespace`
+  2 | dependencies: ['conda-forge:ns:numpy']
+    |                ^^^^^^^^^^^^^^^^^^^^^^
+  hint: the keys are `version`, `build`, `build_number`, `channel`, `subdir`, `url`, `md5`, `sha256`""",
+    ),
+    "optional": (
+        "name: a\ndependencies: ['numpy[optional=true]']\n",
+        """\
+s.yaml:2:16: bad match spec `numpy[optional=true]`: invalid bracket key: optional
+  2 | dependencies: ['numpy[optional=true]']
+    |                ^^^^^^^^^^^^^^^^^^^^^^
+  hint: the keys are `version`, `build`, `build_number`, `channel`, `subdir`, `url`, `md5`, `sha256`""",
+    ),
+    "when": (
+        "name: a\ndependencies: ['numpy[when=\"python >=3\"]']\n",
+        """\
+s.yaml:2:16: bad match spec `numpy[when="python >=3"]`: unsupported bracket key: `when`
+  2 | dependencies: ['numpy[when="python >=3"]']
+    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^
+  hint: list what one platform or variant needs under `platform` or `variants`""",
+    ),
+    "extras": (
+        "name: a\ndependencies: ['numpy[extras=[a,b]]']\n",
+        """\
+s.yaml:2:16: bad match spec `numpy[extras=[a,b]]`: unsupported bracket key: `extras`
+  2 | dependencies: ['numpy[extras=[a,b]]']
+    |                ^^^^^^^^^^^^^^^^^^^^^
+  hint: conda packages have no extras in brackets: list what the extra needs as packages""",
+    ),
+    "glibc": (
+        "name: a\ndependencies: ['__glibc >=2.17']\n",
+        """\
+s.yaml:2:16: bad match spec `__glibc >=2.17`: it is a virtual package, which no channel has
+  2 | dependencies: ['__glibc >=2.17']
+    |                ^^^^^^^^^^^^^^^^
+  hint: set the key `system.glibc`""",
+    ),
+    "win": (
+        "name: a\ndependencies: ['__win']\n",
+        """\
+s.yaml:2:16: bad match spec `__win`: it is a virtual package, which no channel has
+  2 | dependencies: ['__win']
+    |                ^^^^^^^
+  hint: virtual packages follow from `platforms`, `cuda` and `system`""",
+    ),
 }
 
 
@@ -1416,6 +1480,14 @@ s.yaml:5:5: `<<` is not taken
     |     ^^
   hint: write the keys out; `extends` merges whole files""",
     ),
+    "range-without-quotes": (
+        "name: a\npython: >=3.12\n",
+        """\
+s.yaml:2:10: not YAML: a value cannot start with `>` or `|`
+  2 | python: >=3.12
+    |          ^
+  hint: put the value in quotes: `">=2.8,<2.10"`""",
+    ),
     "long-value": (
         "name: a\n"
         "python: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n",
@@ -1612,6 +1684,38 @@ s.yaml:2:16: a credential in `dependencies`: `https://***@example.com/c::numpy`
 s.yaml:2:52: a credential in `dependencies`: `numpy[channel="https://x/t/***/c"]`
   2 | dependencies: ['https://***@example.com/c::numpy', 'numpy[channel="https://x/t/***/c"]']
     |                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  hint: keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`""",
+    ),
+    "token-in-a-name": (
+        "name: a\nchannels: ['t/s3cret/team']\n",
+        """\
+s.yaml:2:12: a credential in a channel: `t/***/team`
+  2 | channels: ['t/***/team']
+    |            ^^^^^^^^^^^^
+  hint: keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`""",
+    ),
+    "token-in-a-match-spec": (
+        "name: a\ndependencies: ['t/s3cret/team::numpy >=2']\n",
+        """\
+s.yaml:2:16: a credential in `dependencies`: `t/***/team::numpy >=2`
+  2 | dependencies: ['t/***/team::numpy >=2']
+    |                ^^^^^^^^^^^^^^^^^^^^^^^
+  hint: keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`""",
+    ),
+    "escaped-token": (
+        "name: a\nconstraints: ['t%2Fs3cret%2Fteam::numpy']\n",
+        """\
+s.yaml:2:15: a credential in `constraints`: `t%2F***%2Fteam::numpy`
+  2 | constraints: ['t%2F***%2Fteam::numpy']
+    |               ^^^^^^^^^^^^^^^^^^^^^^^
+  hint: keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`""",
+    ),
+    "escaped-token-in-a-url": (
+        "name: a\nchannels: ['https://x/t%2Fs3cret%2Fteam']\n",
+        """\
+s.yaml:2:12: a credential in a channel: `https://x/t%2F***%2Fteam`
+  2 | channels: ['https://x/t%2F***%2Fteam']
+    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
   hint: keep it out of the spec; it is read from the keyring, from netrc or from `rattler auth login`""",
     ),
     "anywhere": (

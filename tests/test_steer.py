@@ -191,8 +191,29 @@ def test_real_torchaudio_for_2_5_has_no_gpu_build_and_is_refused(shared_channels
     assert problem.where is not None
     assert problem.where.line == 5
     assert problem.hint == (
-        "line 5 excludes the candidates: `dependencies: [torchaudio]`; without it, it solves\n"
+        "line 5 excludes the candidates: `torchaudio`; without it, it solves\n"
         'line 3 excludes the candidates: `pytorch: "2.5"`; without it, it solves with pytorch 2.7.1'
     )
     assert problem.detail is not None
     assert "the constraint torchaudio * cuda* cannot be fulfilled" in problem.detail
+
+
+def test_what_the_spec_lists_is_steered_to_its_gpu_build_whatever_is_right_for_others(tmp_path: Path) -> None:
+    more = [
+        record("lightgbm", "4.5.0", "cuda129_py_0"),
+        record("lightgbm", "4.6.0", "cpu_py_0"),
+        record("booster", depends=["lightgbm"]),
+    ]
+    folder = snapshot(tmp_path, conda_forge=gpu_channel(*more))
+    assert builds(GPU + "dependencies: [lightgbm]\n", folder)["lightgbm"] == "cuda129_py_0"
+    assert builds(GPU + "dependencies: [booster]\n", folder)["lightgbm"] == "cpu_py_0"
+    assert builds(GPU + "dependencies: ['lightgbm * *cpu*']\n", folder)["lightgbm"] == "cpu_py_0"
+
+
+def test_a_listed_package_without_a_gpu_build_is_refused_with_what_takes_the_cpu_build(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path, conda_forge=gpu_channel(record("lightgbm", "4.6.0", "cpu_py_0")))
+    with pytest.raises(AnswerError) as error:
+        resolved(GPU + "dependencies: [lightgbm]\n", folder)
+    (problem,) = error.value.problems
+    assert problem.message == "linux-64: `lightgbm 4.6.0 cpu_py_0` is a CPU build, GPU was asked for"
+    assert problem.hint == "`lightgbm * *cpu*` among the dependencies takes the CPU build knowingly"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -40,6 +41,8 @@ class Channels:
 
     snapshot: Path | None = None
     """A folder `CHANNEL/SUBDIR/repodata.json[.zst]` that stands for the live channels; None to reach them."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(os.cpu_count() or 2))
+    """As many solves at a time as there are processors: more would only take memory."""
     _gateway: Gateway | None = None
     _files: dict[tuple[str, str], SparseRepoData] = field(default_factory=dict)
 

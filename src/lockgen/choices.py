@@ -12,7 +12,7 @@ from lockgen.channelname import channel_name
 from lockgen.channels import Channels
 from lockgen.errors import ChannelError
 from lockgen.knowledge import tables
-from lockgen.lock.cuda import needed_driver
+from lockgen.lock.cuda import driver_words, needed_driver
 from lockgen.lock.model import LockedPackage
 from lockgen.plan import Planned, request_for
 from lockgen.spec.model import Cuda, version_spec
@@ -131,7 +131,7 @@ def _gives(packages: Sequence[LockedPackage], target: Target) -> str:
     ]
     if toolkit:
         cuda = ".".join(toolkit.version.split(".")[:2])
-        parts += [f"CUDA {cuda}", f"driver {needed_driver(request, packages)} or newer"]
+        parts += [f"CUDA {cuda}", driver_words(needed_driver(request, packages), cuda)]
     if pytorch:
         parts.append(f"from {channel_name(pytorch.channel)}")
     return ", ".join(part for part in parts if part)

@@ -13,7 +13,7 @@ from lockgen import matchspec
 from lockgen.channels import Channels
 from lockgen.choices import ANY_PYTORCH, choices_for_exact, compatible_key, varied
 from lockgen.conflict import readable
-from lockgen.errors import Problem
+from lockgen.errors import Problem, Where
 from lockgen.knowledge import tables
 from lockgen.lock.model import LockedPackage
 from lockgen.plan import Planned, request_for
@@ -23,21 +23,27 @@ from lockgen.spec.model import Cuda
 from lockgen.spec.parse import Target
 from lockgen.steer import confirmed
 
+MOST_PARTS = 24
+"""Parts of a spec that are taken back one by one, each by a solve of its own; of more, those in the tree first."""
 
-async def unsolvable(planned: Planned, channels: Channels, tree: str) -> tuple[Problem, ...]:
-    """The problems of a request without an answer: one for each absent package, or one with the culprits."""
+
+async def absences(planned: Planned, channels: Channels) -> tuple[Problem, ...]:
+    """A problem for each package that the channels do not have at all; nothing is solved for it."""
+    names = {matchspec.name_of(wanted.spec) for wanted in planned.request.requirements if not wanted.optional}
+    records = await channels.records(planned.request, names)
+    return tuple(_absent(planned, name) for name in sorted(names) if not records[name])
+
+
+async def unsolvable(planned: Planned, channels: Channels, tree: str) -> Problem:
+    """The problem of a request without an answer, all of whose packages exist: with the culprits, or with choices."""
     request = planned.request
     names = {matchspec.name_of(wanted.spec) for wanted in request.requirements if not wanted.optional}
     records = await channels.records(request, names)
-    absent = [name for name in sorted(names) if not records[name]]
-    if absent:
-        return tuple(_absent(planned, name) for name in absent)
     if request.cuda and request.cuda.match == "exact" and await _is_due_to_toolkit(planned, channels):
-        return (
-            await _no_exact(planned, channels, records.get("pytorch", []), await _core_tree(request, channels) or tree),
-        )
-    culprits, cpu_only = await asyncio.gather(_culprits(planned, channels, tree), _cpu_only(planned, channels))
-    return (_conflict(planned, culprits, tree, records, cpu_only=cpu_only),)
+        core = await _core_tree(request, channels)
+        return await _no_exact(planned, channels, records.get("pytorch", []), core or tree)
+    culprits, cpu_only = await asyncio.gather(_culprits(planned, channels, tree, records), _cpu_only(planned, channels))
+    return _conflict(planned, culprits, tree, records, cpu_only=cpu_only)
 
 
 def _absent(planned: Planned, name: str) -> Problem:
@@ -74,6 +80,7 @@ def _loosened(planned: Planned, part: tuple[str, str]) -> Request:
     )
 
 
+_CORE = ("python", "pytorch", "cuda")
 _SYSTEM_KEYS = {"__glibc": "glibc", "__linux": "linux", "__osx": "macos"}
 
 
@@ -108,16 +115,41 @@ def _any_cuda(request: Request) -> Request:
 
 
 async def _culprits(
-    planned: Planned, channels: Channels, tree: str
+    planned: Planned, channels: Channels, tree: str, records: dict[str, list[LockedPackage]]
 ) -> list[tuple[tuple[str, str], tuple[LockedPackage, ...]]]:
     """Parts of the spec without which there is an answer, each with that answer."""
     request = planned.request
-    parts = list(dict.fromkeys(_part(one) for one in (*request.requirements, *request.constraints) if not one.optional))
+    parts = _suspects(request, tree, records)
     parts += _newer_systems(request, tree)
     parts += [("as_of", "")] if request.cutoff else []
     parts += [("channel_priority", "")] if len(request.channels) > 1 and request.channel_priority == "strict" else []
     answers = await asyncio.gather(*(_answer_without(planned, part, channels) for part in parts))
     return [(part, answer) for part, answer in zip(parts, answers, strict=True) if answer is not None]
+
+
+def _suspects(request: Request, tree: str, records: dict[str, list[LockedPackage]]) -> list[tuple[str, str]]:
+    """
+    The parts of the spec that may be to blame, at most MOST_PARTS.
+
+    Where no build matches a requirement, only taking that one back can help; with two of them, none alone can.
+    """
+    hopeless = {_part(one) for one in _unmatched(request, records) if not one.optional}
+    if hopeless:
+        return list(hopeless) if len(hopeless) == 1 else []
+    asked = [one for one in (*request.requirements, *request.constraints) if not one.optional]
+    words = set(re.findall(r"[\w.-]+", tree))
+    likely = {_part(one) for one in asked if one.key in _CORE or matchspec.name_of(one.spec) in words}
+    return sorted(dict.fromkeys(map(_part, asked)), key=lambda part: part not in likely)[:MOST_PARTS]
+
+
+def _unmatched(request: Request, records: dict[str, list[LockedPackage]]) -> list[Requirement]:
+    """Requirements that no build of an existing package matches."""
+    found = []
+    for wanted in request.requirements:
+        builds = records.get(matchspec.name_of(wanted.spec), [])
+        if builds and not any(matchspec.Universe([build]).satisfies(wanted.spec) for build in builds):
+            found.append(wanted)
+    return found
 
 
 async def _answer_without(
@@ -148,11 +180,14 @@ def _conflict(
     order = {"cuda": 1, "pytorch": 2}
     ranked = sorted(culprits, key=lambda pair: order.get(pair[0][0], 0))
     where = target.where(_written_key(target, ranked))
-    message = f"nothing answers the spec on {_place(planned)}"
-    if cpu_only:
-        message = f"no GPU build answers the spec on {_place(planned)}, only CPU builds do: they are not taken silently"
+    message = f"nothing answers the spec on {place(planned)}"
+    blames_gpu = all(_is_of_pytorch(planned, part) for part, _ in culprits)
+    if cpu_only and blames_gpu:
+        message = f"no GPU build answers the spec on {place(planned)}, only CPU builds do: they are not taken silently"
     hints = [_culprit_hint(planned, part, answer) for part, answer in ranked]
     hints += _nothing_matches(planned, records)
+    if cpu_only and not blames_gpu:
+        hints.append("with `cuda: none` it solves too: CPU builds are not taken silently")
     return Problem(
         message=message,
         where=where,
@@ -161,13 +196,29 @@ def _conflict(
     )
 
 
+def _is_of_pytorch(planned: Planned, part: tuple[str, str]) -> bool:
+    """Whether a part of the spec is about PyTorch or what comes in its kind, rather than another package."""
+    if not part[0].startswith(("dependencies.", "extras.", "constraints.")):
+        return True
+    provider = tables.provider_for(planned.request.channels)
+    ours = [one for one in (*planned.request.requirements, *planned.request.constraints) if _part(one) == part]
+    return any(provider.companion(matchspec.name_of(one.spec)) for one in ours)
+
+
 def _written_key(target: Target, ranked: Sequence[tuple[tuple[str, str], Any]]) -> str:
     """The key to point at: the first culprit that the spec has a line for."""
     keys = [_OTHER_KEYS.get(part[0], part[0]) for part, _ in ranked]
     return next((key for key in keys if target.node.get(key.split(".")[0])), "pytorch")
 
 
-def _place(planned: Planned) -> str:
+def alike(planned: Planned, earlier: str | None) -> Problem:
+    """A request without an answer that is not looked into: another one failed in the same words, or enough did."""
+    why = f"the same conflict as on {earlier}" if earlier else "not looked into, after the conflicts above"
+    return Problem(message=f"nothing answers the spec on {place(planned)}: {why}")
+
+
+def place(planned: Planned) -> str:
+    """The platform, and the variant where there are some."""
     variant = planned.target.variant
     return f"{planned.request.platform} (variant {variant})" if variant else planned.request.platform
 
@@ -183,9 +234,17 @@ def _culprit_hint(planned: Planned, part: tuple[str, str], answer: tuple[LockedP
     names = ["pytorch", provider.toolkit_package] if key == "cuda" else [matchspec.name_of(one.spec) for one in ours]
     chosen = {package.name: package.version for package in answer}
     instead = ", ".join(f"{one} {chosen[one]}" for one in dict.fromkeys(names) if one in chosen)
-    said = f"`{name}` of {where.text.strip()}" if name else f"`{where.text.strip() or ours[0].because}`"
+    said = f"`{name}` of {where.text.strip()}" if name else f"`{_said(key, where, ours)}`"
     result = f"it solves with {instead}" if instead else "it solves"
     return f"line {where.line} excludes the candidates: {said}; without it, {result}"
+
+
+def _said(key: str, where: Where, ours: Sequence[Requirement]) -> str:
+    """The words of the spec that ask for something: of a list that stands on one line, the item alone."""
+    line = where.text.strip()
+    if key.startswith(("dependencies.", "constraints.")) and not line.startswith("- "):
+        return ours[0].spec
+    return line or ours[0].because
 
 
 _OTHER_KEYS = {"system": "system", "as_of": "as-of", "channel_priority": "channel-priority"}
@@ -209,10 +268,8 @@ def _other_hint(planned: Planned, part: tuple[str, str], answer: Sequence[Locked
 def _nothing_matches(planned: Planned, records: dict[str, list[LockedPackage]]) -> list[str]:
     """For requirements that no build matches at all: which versions there are."""
     hints = []
-    for wanted in planned.request.requirements:
-        builds = records.get(matchspec.name_of(wanted.spec), [])
-        if not builds or any(matchspec.Universe([build]).satisfies(wanted.spec) for build in builds):
-            continue
+    for wanted in _unmatched(planned.request, records):
+        builds = records[matchspec.name_of(wanted.spec)]
         place = planned.target.where(wanted.key)
         hints.append(f"line {place.line}: no build matches `{wanted.spec}`; {_what_there_is(wanted.spec, builds)}")
     return hints
@@ -242,7 +299,7 @@ def _firm(request: Request) -> Request:
 
 async def _core_tree(request: Request, channels: Channels) -> str | None:
     """Why Python, PyTorch and CUDA alone do not go together, if they do not: clearer than with everything else."""
-    core = tuple(one for one in request.requirements if one.key in ("python", "pytorch", "cuda"))
+    core = tuple(one for one in request.requirements if one.key in _CORE)
     try:
         await solve_whole(replace(request, requirements=core), channels)
     except NoSolution as error:
@@ -266,7 +323,7 @@ async def _no_exact(planned: Planned, channels: Channels, builds: Sequence[Locke
     kept = "both the PyTorch and the machines that were asked for" if wanted else "the machines that were asked for"
     keeps = choices[:1] and choices[0].write == compatible_key(ask.version)
     return Problem(
-        message=f"{f'no pytorch {wanted}' if wanted else 'nothing'} on {_place(planned)} "
+        message=f"{f'no pytorch {wanted}' if wanted else 'nothing'} on {place(planned)} "
         f"goes with exactly CUDA {ask.version}",
         where=where,
         detail="\n".join(lines),

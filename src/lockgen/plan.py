@@ -59,7 +59,7 @@ def request_for(target: Target) -> Request:
         channel_priority=settings.channel_priority,
         provider=provider.name,
         requirements=(*_core(target, provider, cuda), *_extras(target, cuda), *_listed(target, "dependencies")),
-        constraints=(*_flavour(target, provider, cuda), *_listed(target, "constraints")),
+        constraints=(*_flavour(target, provider, cuda), *_older_libraries(cuda), *_listed(target, "constraints")),
         virtual_packages=_virtual_packages(target, cuda),
         cutoff=settings.as_of,
         cuda=cuda,
@@ -123,6 +123,16 @@ def _flavour(target: Target, provider: tables.Provider, cuda: CudaAsk | None) ->
     return found
 
 
+def _older_libraries(cuda: CudaAsk | None) -> list[Requirement]:
+    """Libraries that dropped one of the GPUs, held to versions that still run on it."""
+    return [
+        Requirement(spec=f"{name} <{library.below}", because=f"gpus: {library.reason}", key="gpus")
+        for library in tables.gpu_libraries()
+        if cuda and library.matters_for(cuda.version) and any(library.drops(capability) for capability in cuda.gpus)
+        for name in library.packages
+    ]
+
+
 def _extras(target: Target, cuda: CudaAsk | None) -> list[Requirement]:
     found = []
     for position, (use, extra) in enumerate(zip(target.settings.extras, target.extras, strict=True)):
@@ -156,13 +166,13 @@ def _virtual_packages(target: Target, cuda: CudaAsk | None) -> tuple[str, ...]:
     if settings.system.archspec:
         found["__archspec"] = f"1={settings.system.archspec}"
     if cuda:
-        found["__cuda"] = f"{_oldest_cuda(cuda)}=0"
+        found["__cuda"] = f"{_oldest_cuda(cuda, target.platform)}=0"
     return tuple(sorted(f"{name}={rest}" for name, rest in found.items()))
 
 
-def _oldest_cuda(cuda: CudaAsk) -> str:
+def _oldest_cuda(cuda: CudaAsk, platform: str) -> str:
     """What the oldest machine reports: the CUDA that is asked for, or less where the spec allows an older driver."""
-    supported = tables.driver_supports(cuda.driver) if cuda.driver else None
+    supported = tables.driver_supports(cuda.driver, platform) if cuda.driver else None
     if supported is None or tables.compare_versions(supported, cuda.version) > 0:
         return cuda.version
     return supported
@@ -182,9 +192,10 @@ def _contradictions(target: Target) -> list[Problem]:
         if getattr(settings, key) and settings.cuda is None
     ]
     problems += _misplaced_gpus(target) if cuda else []
-    floor = tables.min_driver(cuda.version) if cuda else None
+    problems += _impossible_system(target)
+    floor = tables.min_driver(cuda.version, target.platform) if cuda else None
     if cuda and floor and settings.driver and not tables.reaches(settings.driver, floor):
-        supported = tables.driver_supports(settings.driver)
+        supported = tables.driver_supports(settings.driver, target.platform)
         problems.append(
             Problem(
                 message=f"CUDA {cuda.version} needs driver {floor} or newer, but the spec allows {settings.driver}",
@@ -192,6 +203,41 @@ def _contradictions(target: Target) -> list[Problem]:
                 hint=f'driver {settings.driver} runs CUDA {supported}: set `cuda: "{supported}"`'
                 if supported
                 else None,
+            )
+        )
+    return problems
+
+
+def _impossible_system(target: Target) -> list[Problem]:
+    """A system that the platform, or the image that is built for it, does not have."""
+    said, platform = target.settings.system, target.platform
+    facts = tables.system(platform)
+    assert facts is not None
+    name = target.settings.image.base
+    image = tables.image(name) if name else None
+    problems = []
+    if image and said.glibc and facts.version("__glibc") and tables.compare_versions(said.glibc, image.glibc) > 0:
+        problems.append(
+            Problem(
+                message=f"the spec allows packages for glibc {said.glibc}, but `{name}` has glibc {image.glibc}",
+                where=target.where("system.glibc"),
+                hint="leave out `system.glibc`: the base image's own then holds",
+            )
+        )
+    if said.archspec and tables.is_foreign(said.archspec, platform):
+        problems.append(
+            Problem(
+                message=f"there is no `{said.archspec}` processor in a {platform} machine",
+                where=target.where("system.archspec"),
+                hint=f"set it for its own platform, below `platform:`; the default here is `{facts.archspec}`",
+            )
+        )
+    if said.macos and facts.macos_from and tables.compare_versions(said.macos, facts.macos_from) < 0:
+        problems.append(
+            Problem(
+                message=f"no {platform} machine has macOS {said.macos}: the first is {facts.macos_from}",
+                where=target.where("system.macos"),
+                hint=f'write `macos: "{facts.macos_from}"` or a later one',
             )
         )
     return problems

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 
 from lockgen.channels import Channels
 from lockgen.errors import AnswerError, LockgenError, Problem, Unsolvable
+from lockgen.lock.consistency import listed_on_cpu
 from lockgen.lock.cuda import facts
 from lockgen.lock.model import Lock, PlatformLock
 from lockgen.plan import Plan, Planned
 from lockgen.solve import NoSolution
 from lockgen.steer import answered, findings_in, obstacles
+
+MOST_TOLD = 4
+"""Conflicts of one run that are looked into; of the others it is said that there is no answer."""
 
 
 def resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
@@ -28,7 +33,9 @@ def resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
 
 
 async def _resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
+    channels.turns = asyncio.Semaphore(os.cpu_count() or 2)  # of this event loop, whatever ran before
     results = await asyncio.gather(*(_locked(planned, channels) for planned in plan.planned), return_exceptions=True)
+    results = await _diagnosed(plan.planned, results, channels)
     failed = [result for result in results if isinstance(result, BaseException)]
     for error in failed:
         if not isinstance(error, LockgenError):
@@ -48,14 +55,38 @@ async def _resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
     )
 
 
+async def _diagnosed(
+    planned: Sequence[Planned], results: Sequence[PlatformLock | BaseException], channels: Channels
+) -> list[PlatformLock | BaseException]:
+    """
+    The results with each `NoSolution` told in words, one after the other: every diagnosis solves many times.
+
+    A conflict that the solver tells in the same words as an earlier one gets one line, and so do all from MOST_TOLD on.
+    """
+    from lockgen.diagnose import absences, alike, place, unsolvable
+
+    told: dict[str, str] = {}
+    found: list[PlatformLock | BaseException] = []
+    for one, result in zip(planned, results, strict=True):
+        if not isinstance(result, NoSolution):
+            found.append(result)
+            continue
+        tree = str(result)
+        absent = await absences(one, channels)
+        if absent:
+            found.append(Unsolvable(*absent))
+            continue
+        if tree in told or len(told) >= MOST_TOLD:
+            found.append(Unsolvable(alike(one, told.get(tree))))
+            continue
+        found.append(Unsolvable(await unsolvable(one, channels, tree)))
+        told[tree] = place(one)
+    return found
+
+
 async def _locked(planned: Planned, channels: Channels) -> PlatformLock:
     request = planned.request
-    try:
-        answer = await answered(request, channels)
-    except NoSolution as error:
-        from lockgen.diagnose import unsolvable
-
-        raise Unsolvable(*await unsolvable(planned, channels, str(error))) from None
+    answer = await answered(request, channels)
     findings = findings_in(request, answer)
     if findings:
         held = await obstacles(request, answer, channels)
@@ -78,10 +109,18 @@ async def _refusal(
             message=f"{planned.request.platform}: {message}",
             where=planned.target.where(key) if key else None,
             detail=would_do if key == "gpus" else _in_the_way(message, held),
-            hint=None if would_do or key != "gpus" else "no build in the channels covers all of these GPUs",
+            hint=_hint(planned, message, key, would_do),
         )
         for message, key in findings
     ]
+
+
+def _hint(planned: Planned, message: str, key: str, would_do: str | None) -> str | None:
+    """What to do about a finding."""
+    if key == "gpus":
+        return None if would_do else "no build in the channels covers all of these GPUs"
+    name = listed_on_cpu(planned.request, message)
+    return f"`{name} * *cpu*` among the dependencies takes the CPU build knowingly" if name else None
 
 
 def _in_the_way(message: str, held: Mapping[str, str]) -> str | None:

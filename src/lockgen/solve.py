@@ -81,7 +81,8 @@ def no_record(request: Request) -> str:
 async def solve_whole(request: Request, channels: Channels) -> tuple[LockedPackage, ...]:
     """Solve with every requirement, optional or not; the packages, sorted by name."""
     try:
-        records = await _records(request, channels)
+        async with channels.turns:
+            records = await _records(request, channels)
     except SolverError as error:
         raise NoSolution(str(error)) from None
     except (GatewayError, FetchRepoDataError, IoError) as error:

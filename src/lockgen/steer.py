@@ -8,7 +8,7 @@ from dataclasses import replace
 from lockgen import matchspec
 from lockgen.channels import Channels
 from lockgen.knowledge import tables
-from lockgen.lock.consistency import Finding, check
+from lockgen.lock.consistency import Finding, check, exemption
 from lockgen.lock.model import LockedPackage
 from lockgen.request import Request, Requirement
 from lockgen.solve import Answer, NoSolution, solve
@@ -45,7 +45,7 @@ def _flavour_limits(request: Request, packages: Sequence[LockedPackage]) -> list
     mixed = [
         package.name
         for package in packages
-        if provider.flavour(package.build) not in (None, wanted) and not provider.exemption(package.name)
+        if provider.flavour(package.build) not in (None, wanted) and not exemption(request, package, provider)
     ]
     build = provider.any_gpu_build if request.cuda else provider.any_cpu_build
     return [Requirement(spec=f"{name} * {build}", because=f"{wanted} builds only", key="cuda") for name in mixed]

@@ -17,7 +17,7 @@ def doctor(
     environment: Annotated[str | None, ENVIRONMENT] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say what this machine is and, with LOCK, whether it can run it and what else would do. Exit 1 if it cannot."""
+    """Say what this machine can run. With a lock: whether it runs here, and what else would do; exit 1 if not."""
     from lockgen.cli.targets import find_parts
     from lockgen.host import read_host
     from lockgen.install.cache import cache_folder

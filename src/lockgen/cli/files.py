@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lockgen.errors import LockError, Problem, UsageError
+from lockgen.lock.codec import suffixed
 from lockgen.lock.model import Lock, chosen
 from lockgen.lock.registry import codec
 
@@ -24,8 +26,14 @@ def read_locks(folder: Path) -> tuple[Lock, ...]:
     """The canonical locks in a folder, ordered by variant; none where there is none."""
     load = codec("conda-lock-v1").load
     assert load is not None
-    found = [lock for path in sorted(folder.glob(PATTERN)) for lock in load(_text(path), str(path))]
-    return tuple(sorted(found, key=lambda lock: lock.variant or ""))
+    found: dict[str | None, Lock] = {}
+    for path in sorted(folder.glob(PATTERN)):
+        for lock in load(_text(path), str(path)):
+            if path.name != suffixed("conda-lock.yml", lock):
+                message = f"{path} holds the lock of {suffixed('conda-lock.yml', lock)}: is it a copy?"
+                raise LockError(Problem(message=message, hint="move it out of the folder, or remove it"))
+            found[lock.variant] = lock
+    return tuple(sorted(found.values(), key=lambda lock: lock.variant or ""))
 
 
 def find_locks(named: Path | None) -> tuple[Lock, ...]:
@@ -41,7 +49,7 @@ def find_locks(named: Path | None) -> tuple[Lock, ...]:
         return _some(read_locks(named), named)
     if not named.exists():
         raise LockError(Problem(message=f"no such file: {named}", hint="name a lock, its folder or its spec"))
-    if named.name.startswith("conda-lock"):
+    if fnmatchcase(named.name, PATTERN):
         load = codec("conda-lock-v1").load
         assert load is not None
         return load(_text(named), str(named))
@@ -137,7 +145,8 @@ def leftovers(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
         before = known_texts(read_locks(folder))
     except LockError:
         return ()
-    return tuple(sorted(name for name in others if before.get(name) in (text := _text(folder / name), _head(text))))
+    ours = [name for name in others if name in before and (folder / name).is_file()]
+    return tuple(sorted(name for name in ours if before[name] in (text := _text(folder / name), _head(text))))
 
 
 def _head(text: str) -> str:

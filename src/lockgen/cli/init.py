@@ -29,7 +29,7 @@ def init(
     platform: Annotated[list[str] | None, PLATFORM] = None,
     force: Annotated[bool, FORCE] = False,
 ) -> None:
-    """Write a commented spec to start from; asks for what is not given where a person is there to answer."""
+    """Write a commented spec to start from. Asks for what is not given where a person is there to answer."""
     from lockgen.output import write_all
     from lockgen.spec import starter
 

@@ -42,7 +42,7 @@ def install(
     timeout: Annotated[float, TIMEOUT] = 60,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
-    """Make PREFIX hold exactly the packages of LOCK: fetch, check, link, remove what it does not list."""
+    """Make the environment that a lock describes. What the lock does not list is removed from it."""
     from lockgen.cli.targets import find_parts
     from lockgen.host import here
     from lockgen.install.run import Options, install

@@ -52,7 +52,7 @@ def resolve(
     from lockgen.plan import plan
     from lockgen.spec.parse import load
 
-    _refuse_misuse(offline=offline, snapshot=snapshot, check=check, frozen=frozen)
+    _refuse_misuse(spec, output, offline=offline, snapshot=snapshot, check=check, frozen=frozen)
     planned = plan(load(spec))
     folder = output or folder_of(spec)
     if check:
@@ -67,7 +67,9 @@ def resolve(
     _write(planned, locks, folder, files, as_json=as_json)
 
 
-def _refuse_misuse(*, offline: bool, snapshot: Path | None, check: bool, frozen: bool) -> None:
+def _refuse_misuse(
+    spec: Path, output: Path | None, *, offline: bool, snapshot: Path | None, check: bool, frozen: bool
+) -> None:
     """Refuse options that contradict each other, and a URL for a folder without repeating it: it may hold a token."""
     from lockgen.errors import Problem, UsageError
 
@@ -77,6 +79,9 @@ def _refuse_misuse(*, offline: bool, snapshot: Path | None, check: bool, frozen:
     if offline and snapshot is not None:
         message = "`--offline` and `--snapshot` both say what to solve against"
         raise UsageError(Problem(message=message, hint="leave one out; `LOCKGEN_SNAPSHOT` counts as `--snapshot`"))
+    if not spec.suffix and output is None and not spec.is_dir():
+        message = f"{spec} has no ending, so its folder would have the same name"
+        raise UsageError(Problem(message=message, hint="rename it to `NAME.yaml`, or name a folder with `-o`"))
     if check and frozen:
         message = "`--check` writes nothing, and `--frozen` writes files"
         raise UsageError(Problem(message=message, hint="leave one out"))
@@ -133,7 +138,8 @@ def _changes(planned: Plan, locks: tuple[Lock, ...], folder: Path) -> tuple[str,
 
     if not locks:
         return (f"no lock in {folder}",)
-    return changes({(one.target.variant, one.request.platform): one.request for one in planned.planned}, locks)
+    asked = {(one.target.variant, one.request.platform): one.request for one in planned.planned}
+    return changes(asked, locks, planned.name)
 
 
 def _frozen(planned: Plan, locks: tuple[Lock, ...], folder: Path) -> tuple[Lock, ...]:

@@ -14,7 +14,7 @@ SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 def run(prefix: Annotated[Path, PREFIX], command: Annotated[list[str], COMMAND]) -> None:
-    """Run CMD in the environment at PREFIX, activated; the exit code is CMD's own."""
+    """Run a command in an environment. It is activated, and the exit code is the command's own."""
     import os
 
     from lockgen.install.activate import execute

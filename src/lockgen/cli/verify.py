@@ -50,7 +50,7 @@ def verify(
     junit: Annotated[Path | None, JUNIT] = None,
     html: Annotated[Path | None, HTML] = None,
 ) -> None:
-    """Import everything in PREFIX, look at its libraries, and fine-tune a Chinese BERT; exit 1 if a check fails."""
+    """Prove an installed environment. Its files, imports and libraries, and a BERT that learns; exit 1 if one fails."""
     from lockgen.verify import plan, run
 
     python = run.interpreter(prefix)

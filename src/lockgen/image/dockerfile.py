@@ -11,7 +11,7 @@ from lockgen.errors import LockError, Problem
 from lockgen.knowledge import tables
 from lockgen.lock.codec import suffixed
 from lockgen.lock.codecs.explicit import filename as explicit_filename
-from lockgen.lock.model import Lock
+from lockgen.lock.model import CudaFacts, Lock
 from lockgen.spec.model import Image
 
 PREFIX = "/opt/env"
@@ -53,6 +53,7 @@ def dump(lock: Lock, image: Image, context: str = "") -> str:
         sources=[context + file for file in files],
         architectures=[(_ARCHITECTURES[one.platform], file) for one, file in zip(platforms, files, strict=True)],
         cuda=next((one.cuda for one in platforms if one.cuda), None),
+        least_cuda=next((_least_cuda(one.cuda) for one in platforms if one.cuda), None),
         user=image.user,
         workdir=image.workdir,
         env=sorted(image.env.items()),
@@ -61,6 +62,14 @@ def dump(lock: Lock, image: Image, context: str = "") -> str:
         ),
         ports=sorted(set(image.ports)),
     )
+
+
+def _least_cuda(facts: CudaFacts) -> str:
+    """The CUDA that the host's driver must know: the first of the major, or the locked one where PTX is compiled."""
+    toolkit = tables.toolkit(facts.locked)
+    floor = tables.min_driver(facts.locked)
+    compiles = toolkit is not None and facts.min_driver == toolkit.driver != floor
+    return facts.locked if compiles else f"{facts.locked.split('.')[0]}.0"
 
 
 def _reference(name: str) -> str:

@@ -10,6 +10,7 @@ from lockgen.knowledge.reader import facts
 from lockgen.knowledge.versions import numbers, reaches
 
 FILE = "cuda.toml"
+WINDOWS = ("win-64",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +21,14 @@ class Toolkit:
     """Major and minor, `12.9`."""
     driver: str
     """The Linux driver it came with, `575.51.03`."""
+    windows_driver: str | None = None
+    """The Windows driver it came with, None where it came with none."""
     source: str
     checked: datetime.date
+
+    def driver_on(self, platform: str) -> str | None:
+        """The driver it came with there, as far as is known."""
+        return self.windows_driver if platform in WINDOWS else self.driver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,9 @@ class MinorCompatibility:
 
     major: int
     min_driver: str
+    """On Linux."""
+    windows_min_driver: str | None = None
+    """On Windows, None where it is not known."""
     source: str
     checked: datetime.date
 
@@ -49,7 +59,11 @@ def toolkits() -> tuple[Toolkit, ...]:
     """All known toolkits, oldest first."""
     rows = (
         Toolkit(
-            cuda=row.text("cuda"), driver=row.text("driver"), source=row.text("source"), checked=row.date("checked")
+            cuda=row.text("cuda"),
+            driver=row.text("driver"),
+            windows_driver=row.text_or_none("windows_driver"),
+            source=row.text("source"),
+            checked=row.date("checked"),
         )
         for row in facts(FILE).tables("toolkit")
     )
@@ -69,6 +83,7 @@ def minor_compatibility() -> tuple[MinorCompatibility, ...]:
         MinorCompatibility(
             major=row.integer("major"),
             min_driver=row.text("min_driver"),
+            windows_min_driver=row.text_or_none("windows_min_driver"),
             source=row.text("source"),
             checked=row.date("checked"),
         )
@@ -86,19 +101,25 @@ def minor_version_limits() -> tuple[Limit, ...]:
     )
 
 
-def min_driver(cuda: str) -> str | None:
-    """Oldest Linux driver that runs code built with this toolkit, by its major's rule; None for an unknown one."""
+def min_driver(cuda: str, platform: str = "linux-64") -> str | None:
+    """Oldest driver that runs code built with this toolkit, by its major's rule; None where that is not known."""
     major = numbers(cuda)[:1]
-    return next((row.min_driver for row in minor_compatibility() if (row.major,) == major), None)
+    row = next((row for row in minor_compatibility() if (row.major,) == major), None)
+    if row is None:
+        return None
+    return row.windows_min_driver if platform in WINDOWS else row.min_driver
 
 
-def driver_supports(driver: str) -> str | None:
+def driver_supports(driver: str, platform: str = "linux-64") -> str | None:
     """
-    Newest toolkit that this driver supports in full: what `nvidia-smi` calls its CUDA version.
+    Newest toolkit that this driver supports in full: what `nvidia-smi` calls its CUDA version; None: not known.
 
     A branch without its patch, `535`, counts as that branch's newest driver.
     """
-    return next((row.cuda for row in reversed(toolkits()) if reaches(driver, row.driver)), None)
+    known = [(row.cuda, came) for row in toolkits() if (came := row.driver_on(platform))]
+    if platform in WINDOWS and numbers(driver)[:1] > numbers(known[-1][1])[:1]:
+        return None
+    return next((cuda for cuda, came in reversed(known) if reaches(driver, came)), None)
 
 
 @functools.cache

@@ -20,6 +20,8 @@ class GpuLibrary:
     """Versions below this one still run on older GPUs."""
     capability: str
     """Oldest compute capability of this version and newer ones, `7.5`."""
+    cuda_below: str
+    """Toolkits from this one on have dropped the older GPUs themselves."""
     reason: str
     source: str
     checked: datetime.date
@@ -27,6 +29,10 @@ class GpuLibrary:
     def drops(self, capability: str) -> bool:
         """Whether a GPU needs a version below."""
         return compare_versions(capability, self.capability) < 0
+
+    def matters_for(self, cuda: str) -> bool:
+        """Whether a toolkit still covers the older GPUs."""
+        return compare_versions(cuda, self.cuda_below) < 0
 
     def is_too_new(self, name: str, version: str) -> bool:
         """Whether a package is this library in a version that has dropped older GPUs."""
@@ -41,6 +47,7 @@ def gpu_libraries() -> tuple[GpuLibrary, ...]:
             packages=row.texts("packages"),
             below=row.text("below"),
             capability=row.text("capability"),
+            cuda_below=row.text("cuda_below"),
             reason=row.text("reason"),
             source=row.text("source"),
             checked=row.date("checked"),

@@ -44,6 +44,8 @@ class Exempt:
     names: tuple[str, ...]
     """Globs of package names."""
     reason: str
+    listed: bool
+    """Right even where the spec itself lists the package."""
     source: str
     checked: datetime.date
 
@@ -140,9 +142,10 @@ class Provider:
     def companion(self, name: str) -> Companion | None:
         return next((row for row in self.companions if row.name == name), None)
 
-    def exemption(self, name: str) -> Exempt | None:
-        """The row that lets this package be a CPU build in a GPU environment, or None."""
-        return next((row for row in self.exempt if any(fnmatchcase(name, glob) for glob in row.names)), None)
+    def exemption(self, name: str, *, listed: bool) -> Exempt | None:
+        """The row that lets this package be a CPU build in a GPU environment, or None; `listed` by the spec itself."""
+        found = next((row for row in self.exempt if any(fnmatchcase(name, glob) for glob in row.names)), None)
+        return found if found and (found.listed or not listed) else None
 
     def carries(self, pytorch: str) -> bool:
         """Whether it ever had this version of pytorch, as far as is known."""
@@ -244,7 +247,11 @@ def _companion(row: Table) -> Companion:
 
 def _exempt(row: Table) -> Exempt:
     return Exempt(
-        names=row.texts("names"), reason=row.text("reason"), source=row.text("source"), checked=row.date("checked")
+        names=row.texts("names"),
+        reason=row.text("reason"),
+        listed=row.flag("listed"),
+        source=row.text("source"),
+        checked=row.date("checked"),
     )
 
 

@@ -21,6 +21,8 @@ class System:
     """Name of the oldest micro-architecture: `x86_64`."""
     versions: tuple[tuple[str, str], ...]
     """Virtual packages and their versions, sorted by name, without `__archspec` and `__cuda`."""
+    macos_from: str | None
+    """The first macOS that there is for its processors; None where that does not matter."""
     reason: str
     source: str
     checked: datetime.date
@@ -34,6 +36,18 @@ class System:
         """The default virtual packages as `name=version=build`, sorted: `__glibc=2.28=0`."""
         plain = (f"{name}={version}=0" for name, version in self.versions)
         return tuple(sorted([f"__archspec=1={self.archspec}", *plain]))
+
+
+@functools.cache
+def _processors() -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Platforms and the micro-architectures of their processors."""
+    return tuple((row.texts("platforms"), row.texts("archspecs")) for row in facts("systems.toml").tables("processor"))
+
+
+def is_foreign(archspec: str, platform: str) -> bool:
+    """Whether a micro-architecture is known to be of another kind of processor than a platform's."""
+    of = [platforms for platforms, names in _processors() if archspec in names]
+    return bool(of) and not any(platform in platforms for platforms in of)
 
 
 @functools.cache
@@ -69,6 +83,7 @@ def _system(row: Table) -> System:
         system=kind,
         archspec=row.text("archspec"),
         versions=versions,
+        macos_from=row.text_or_none("macos_from"),
         reason=row.text("reason"),
         source=row.text("source"),
         checked=row.date("checked"),

@@ -17,6 +17,7 @@ from lockgen.knowledge.cuda import (
 )
 from lockgen.knowledge.extra import Extra, ExtraPackage, Service, extra, extra_names, load_extra
 from lockgen.knowledge.gpu import Gpu, gpu, gpu_names
+from lockgen.knowledge.gpu_library import GpuLibrary, gpu_libraries
 from lockgen.knowledge.image import Image, default_image, image, images
 from lockgen.knowledge.provider import (
     Build,
@@ -30,7 +31,7 @@ from lockgen.knowledge.provider import (
     providers,
 )
 from lockgen.knowledge.singleton import Member, SingletonGroup, SingletonProvider, singleton_groups
-from lockgen.knowledge.system import System, default_virtual_packages, platforms, system, systems
+from lockgen.knowledge.system import System, default_virtual_packages, is_foreign, platforms, system, systems
 from lockgen.knowledge.versions import compare_versions, is_within, numbers, reaches
 from lockgen.knowledge.wheel import WheelChoice, WheelRow, wheel_choices, wheel_rows
 
@@ -43,6 +44,7 @@ __all__ = [
     "ExtraPackage",
     "Flavour",
     "Gpu",
+    "GpuLibrary",
     "Image",
     "Limit",
     "Member",
@@ -63,10 +65,12 @@ __all__ = [
     "extra",
     "extra_names",
     "gpu",
+    "gpu_libraries",
     "gpu_names",
     "has_cuda",
     "image",
     "images",
+    "is_foreign",
     "is_within",
     "load_extra",
     "min_driver",

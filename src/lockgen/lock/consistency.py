@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from lockgen import matchspec
 from lockgen.knowledge import tables
-from lockgen.lock.cuda import coverage, locked_cuda
+from lockgen.lock.cuda import coverage, knows, locked_cuda
 from lockgen.lock.model import LockedPackage
-from lockgen.request import CudaAsk, Request
+from lockgen.request import CudaAsk, Request, Requirement
 
 Finding = tuple[str, str]
 """A message, and the dotted key of the spec that it concerns (empty where none does)."""
@@ -70,7 +70,7 @@ def flavours(request: Request, packages: Sequence[LockedPackage], provider: tabl
     wanted = "gpu" if request.cuda else "cpu"
     for package in packages:
         flavour = provider.flavour(package.build)
-        if flavour in (None, wanted) or provider.exemption(package.name):
+        if flavour in (None, wanted) or exemption(request, package, provider):
             continue
         yield (
             f"`{package.name} {package.version} {package.build}` is a {flavour.upper()} build, "
@@ -84,6 +84,55 @@ def flavours(request: Request, packages: Sequence[LockedPackage], provider: tabl
                 yield f"`{package.name} {package.version} {package.build}` is not known to be a GPU build", "cuda"
 
 
+def exemption(request: Request, package: LockedPackage, provider: tables.Provider) -> str | None:
+    """Why a CPU build is right where GPU builds are asked for, or None: by the facts, or by the spec's own words."""
+    asked = [one.spec for one in request.requirements if matchspec.name_of(one.spec) == package.name and _is_own(one)]
+    if request.cuda is None:
+        return None
+    row = provider.exemption(package.name, listed=bool(asked))
+    if row:
+        return row.reason
+    known = provider.exemption(package.name, listed=False)
+    return "the spec asks for this build" if known and any(provider.flavour(spec) == "cpu" for spec in asked) else None
+
+
+def listed_on_cpu(request: Request, message: str) -> str | None:
+    """The package that a finding is about, where the spec lists it and its CPU build would be right for others."""
+    provider = tables.provider_for(request.channels)
+    names = (matchspec.name_of(one.spec) for one in request.requirements if _is_own(one))
+    known = (name for name in names if provider.exemption(name, listed=False))
+    return next((name for name in known if message.startswith(f"`{name} ") and " is a CPU build" in message), None)
+
+
+def _is_own(wanted: Requirement) -> bool:
+    """Whether the spec itself lists the package."""
+    return wanted.key.startswith("dependencies.")
+
+
+def on_cpu(request: Request, packages: Sequence[LockedPackage]) -> dict[str, list[LockedPackage]]:
+    """The CPU builds of an answer for GPUs, by the reason why each is right."""
+    provider = tables.provider_for(request.channels)
+    found: dict[str, list[LockedPackage]] = {}
+    for package in packages if request.cuda else ():
+        reason = exemption(request, package, provider) if provider.flavour(package.build) == "cpu" else None
+        if reason:
+            found.setdefault(reason, []).append(package)
+    return found
+
+
+def with_cuda(request: Request, packages: Sequence[LockedPackage]) -> list[LockedPackage]:
+    """What uses CUDA in an answer: GPU builds, the toolkit, and what needs the toolkit."""
+    provider = tables.provider_for(request.channels)
+    names = {provider.toolkit_package, "cuda-version", "cudatoolkit"}
+    return [
+        package
+        for package in packages
+        if package.name in names
+        or provider.flavour(package.build) == "gpu"
+        or any(matchspec.name_of(spec) in names for spec in package.depends)
+    ]
+
+
 def _cuda(request: Request, packages: Sequence[LockedPackage], provider: tables.Provider) -> Iterator[Finding]:
     """The toolkit's major, the GPUs and the driver are as asked."""
     ask, locked = request.cuda, locked_cuda(packages, provider)
@@ -93,7 +142,7 @@ def _cuda(request: Request, packages: Sequence[LockedPackage], provider: tables.
         yield f"CUDA {locked} is locked, {ask.version} was asked for: another major", "cuda"
     if ask.match == "exact" and locked != ask.version:
         yield f"CUDA {locked} is locked, exactly {ask.version} was asked for", "cuda"
-    floor = tables.min_driver(locked)
+    floor = tables.min_driver(locked, request.platform)
     if ask.driver and floor and not tables.reaches(ask.driver, floor):
         yield f"CUDA {locked} needs driver {floor} or newer, the spec allows {ask.driver}", "driver"
     if ask.gpus and any(package.name == "pytorch" for package in packages):
@@ -109,7 +158,7 @@ def _uncovered(request: Request, ask: CudaAsk, packages: Sequence[LockedPackage]
     for capability, covered in how.items():
         if covered is None:
             yield f"`{build}` has no code for compute capability {capability}", "gpus"
-        elif covered == "ptx" and not _compiles_ptx(ask, locked):
+        elif covered == "ptx" and not _compiles_ptx(ask, locked, request.platform):
             driver = f"driver {ask.driver}" if ask.driver else f"a driver for CUDA {ask.version}"
             yield (
                 f"`{build}` has only PTX for compute capability {capability}, and {driver} cannot compile it: "
@@ -118,10 +167,11 @@ def _uncovered(request: Request, ask: CudaAsk, packages: Sequence[LockedPackage]
             )
 
 
-def _compiles_ptx(ask: CudaAsk, locked: str) -> bool:
+def _compiles_ptx(ask: CudaAsk, locked: str, platform: str) -> bool:
     """Whether the oldest driver knows the toolkit that is locked; under minor-version compatibility it does not."""
-    supported = tables.driver_supports(ask.driver) if ask.driver else ask.version
-    return supported is not None and matchspec.version_key(supported) >= matchspec.version_key(locked)
+    if ask.driver:
+        return bool(knows(ask.driver, locked, platform))
+    return matchspec.version_key(ask.version) >= matchspec.version_key(locked)
 
 
 def _singletons(request: Request, packages: Sequence[LockedPackage]) -> Iterator[Finding]:

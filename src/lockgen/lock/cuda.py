@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from lockgen import matchspec
 from lockgen.knowledge import tables
 from lockgen.lock.model import CudaFacts, LockedPackage
 from lockgen.request import CudaAsk, Request
+
+UNCHECKED = "lockgen knows it of pytorch only, which is not in the answer"
 
 
 def locked_cuda(packages: Sequence[LockedPackage], provider: tables.Provider) -> str | None:
@@ -28,16 +31,21 @@ def facts(request: Request, packages: Sequence[LockedPackage]) -> CudaFacts | No
     locked = locked_cuda(packages, provider)
     if ask is None or locked is None:
         return None
-    floor = tables.min_driver(locked) or "unknown"
+    needed = needed_driver(request, packages)
     known = _capabilities(request, packages)
     translated = _translated(request, packages)
+    unknown = ask.gpus and not any(package.name == "pytorch" for package in packages)
     return CudaFacts(
         asked=ask.version,
         locked=locked,
-        min_driver=needed_driver(request, packages) or "unknown",
+        min_driver=needed or "unknown",
         capabilities=known.compiled if known else (),
         ptx=known.ptx if known else None,
-        notes=(*_sentences(ask, locked, floor), *([_ptx_sentence(translated, locked)] if translated else [])),
+        notes=(
+            *_sentences(request, ask, locked, needed, compiles=bool(translated)),
+            *([_ptx_sentence(translated, driver_words(needed, locked))] if translated else []),
+            *([f"which GPUs this covers is not known: {UNCHECKED}"] if unknown else []),
+        ),
     )
 
 
@@ -47,7 +55,14 @@ def needed_driver(request: Request, packages: Sequence[LockedPackage]) -> str | 
     if locked is None:
         return None
     toolkit = tables.toolkit(locked)
-    return toolkit.driver if toolkit and _translated(request, packages) else tables.min_driver(locked)
+    if toolkit and _translated(request, packages):
+        return toolkit.driver_on(request.platform)
+    return tables.min_driver(locked, request.platform)
+
+
+def driver_words(driver: str | None, cuda: str) -> str:
+    """A driver as part of a sentence; where its number is not known, by the CUDA that it must know."""
+    return f"driver {driver} or newer" if driver else f"a driver for CUDA {cuda} or newer"
 
 
 def coverage(
@@ -64,10 +79,20 @@ def coverage(
 
 
 def _capabilities(request: Request, packages: Sequence[LockedPackage]) -> tables.Capabilities | None:
+    """What PyTorch's build covers, without the GPUs that a library beside it has dropped; None where not known."""
     provider = tables.provider_for(request.channels)
     pytorch = next((package for package in packages if package.name == "pytorch"), None)
     built_for = provider.cuda_of(pytorch.build) if pytorch else None
-    return provider.capabilities(pytorch.version, built_for, request.platform) if pytorch and built_for else None
+    known = provider.capabilities(pytorch.version, built_for, request.platform) if pytorch and built_for else None
+    dropping = [
+        library
+        for library in tables.gpu_libraries()
+        if any(library.is_too_new(package.name, package.version) for package in packages)
+    ]
+    if known is None or not dropping:
+        return known
+    kept = [each for each in known.compiled if not any(library.drops(each) for library in dropping)]
+    return replace(known, compiled=tuple(kept))
 
 
 def _translated(request: Request, packages: Sequence[LockedPackage]) -> list[str]:
@@ -78,30 +103,40 @@ def _translated(request: Request, packages: Sequence[LockedPackage]) -> list[str
     return [capability for capability, covered in (how or {}).items() if covered == "ptx"]
 
 
-def _ptx_sentence(translated: Sequence[str], locked: str) -> str:
-    toolkit = tables.toolkit(locked)
-    driver = f"driver {toolkit.driver}" if toolkit else f"a driver for CUDA {locked}"
+def _ptx_sentence(translated: Sequence[str], driver: str) -> str:
     return (
         f"no machine code for compute capability {', '.join(translated)}: its driver compiles PTX at the first use, "
-        f"which takes {driver} or newer"
+        f"which takes {driver}"
     )
 
 
-def _sentences(ask: CudaAsk, locked: str, floor: str) -> tuple[str, ...]:
-    """Why the locked toolkit runs on the machines that were asked for, and what it does not give there."""
-    limits = tuple(limit.text for limit in tables.minor_version_limits())
+def _sentences(request: Request, ask: CudaAsk, locked: str, needed: str | None, *, compiles: bool) -> tuple[str, ...]:
+    """
+    Why the locked toolkit runs on the machines that were asked for, and what it does not give there.
+
+    Where PTX has to be compiled, the driver is as new as the toolkit, and nothing rests on minor-version compatibility.
+    """
+    limits = () if compiles else tuple(limit.text for limit in tables.minor_version_limits())
+    major = locked.split(".")[0]
+    driver = driver_words(needed, locked if compiles else f"{major}.0")
     if locked == ask.version:
-        supported = tables.driver_supports(ask.driver) if ask.driver else locked
-        older = supported is None or matchspec.version_key(supported) < matchspec.version_key(locked)
-        sentence = f"the CUDA {locked} toolkit that was asked for; it needs driver {floor} or newer"
-        if not older:
+        sentence = f"the CUDA {locked} toolkit that was asked for; it needs {driver}"
+        if compiles or not ask.driver or knows(ask.driver, locked, request.platform) is not False:
             return (sentence,)
         return (f"{sentence}, and runs on driver {ask.driver} by minor-version compatibility", *limits)
     if matchspec.version_key(locked) < matchspec.version_key(ask.version):
         return (f"a driver for CUDA {ask.version} runs builds for the older CUDA {locked}",)
-    major = locked.split(".")[0]
+    if compiles:
+        return (f"asked for CUDA {ask.version}, locked CUDA {locked}; it needs {driver}",)
     return (
         f"asked for CUDA {ask.version}, locked CUDA {locked}: builds of one major run on any driver for that major "
-        f"(minor-version compatibility), so driver {floor} or newer is enough for CUDA {major}.x",
+        f"(minor-version compatibility), so {driver} is enough for CUDA {major}.x",
         *limits,
     )
+
+
+def knows(driver: str, cuda: str, platform: str) -> bool | None:
+    """Whether a driver is as new as a toolkit; None where it is not known which driver that takes."""
+    toolkit = tables.toolkit(cuda)
+    came = toolkit.driver_on(platform) if toolkit else None
+    return tables.reaches(driver, came) if came else None

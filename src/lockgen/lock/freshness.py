@@ -10,16 +10,20 @@ from lockgen.lock.model import Lock, PlatformLock
 from lockgen.request import Request, Requirement
 
 
-def changes(asked: Mapping[tuple[str | None, str], Request], locks: Sequence[Lock]) -> tuple[str, ...]:
+def changes(
+    asked: Mapping[tuple[str | None, str], Request], locks: Sequence[Lock], name: str | None = None
+) -> tuple[str, ...]:
     """
     What differs between the requests of a spec and those that the locks answer, one sentence a difference.
 
     Args:
         asked: requests by variant and platform.
         locks: as read from disk.
+        name: of the spec; None where it does not matter.
     """
     locked = {(lock.variant, one.platform): one for lock in locks for one in lock.platforms}
-    found: list[str] = []
+    old = next((lock.name for lock in locks if name is not None and lock.name != name), None)
+    found = [f"`name` changed: `{old}` → `{name}`"] if old is not None else []
     for variant, platform in sorted({*asked, *locked}, key=lambda pair: (pair[0] or "", pair[1])):
         place = platform if variant is None else f"{platform}, variant {variant}"
         request, answer = asked.get((variant, platform)), locked.get((variant, platform))
@@ -28,7 +32,8 @@ def changes(asked: Mapping[tuple[str | None, str], Request], locks: Sequence[Loc
         elif answer is None:
             found.append(f"{place}: in the spec, but not locked")
         else:
-            found += [f"{place}: {text}" for text in (*_differences(answer.request, request), *_facts(answer))]
+            differences = tuple(_differences(answer.request, request)) or tuple(_reasons(answer.request, request))
+            found += [f"{place}: {text}" for text in (*differences, *_facts(answer))]
     return tuple(found)
 
 
@@ -69,6 +74,16 @@ def _specs(kind: str, old: Sequence[Requirement], new: Sequence[Requirement]) ->
             yield f"{kind}`{_key(one)}` no longer asks for `{one.spec}`"
     for one in come:
         yield f"{kind}`{_key(one)}` now asks for `{one.spec}`"
+
+
+def _reasons(old: Request, new: Request) -> Iterator[str]:
+    """The same packages are asked for, but another line or another reason asks for one: the files say which."""
+    before, after = (
+        {(one.spec, one.because) for one in (*each.requirements, *each.constraints)} for each in (old, new)
+    )
+    for spec, because in sorted(after - before):
+        said = next((words for other, words in sorted(before - after) if other == spec), "")
+        yield f"what asks for `{spec}` changed: `{said}` → `{because}`"
 
 
 def _asked(one: Requirement) -> tuple[str, bool]:

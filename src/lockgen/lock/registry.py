@@ -12,13 +12,9 @@ from lockgen.errors import LockError, Problem, UsageError, error_from
 from lockgen.lock import codecs as folder
 from lockgen.lock.codec import Codec
 from lockgen.lock.model import Lock
+from lockgen.spec.secret import masked
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"\]]+")
-_SECRETS = (
-    (re.compile(r"(?<=://)[^/\s]*@"), "***@"),
-    (re.compile(r"(?<=/t/)[^/]+"), "***"),
-    (re.compile(r"\?.+"), "?***"),
-)
+_WORD = re.compile(r"[^\s'\"\[\],]+")
 
 
 @cache
@@ -70,27 +66,26 @@ def dump_all(locks: tuple[Lock, ...], names: Iterable[str]) -> dict[str, str]:
 
 
 def refuse_credentials(locks: Iterable[Lock]) -> None:
-    """Raise LockError where a URL in a lock holds a token, a user or a query; the message shows it masked."""
-    found = dict.fromkeys(masked for lock in locks for url in _urls(lock) if (masked := mask(url)) != url)
+    """Raise LockError where a lock holds a token, a user or a query; the message shows the word it is in masked."""
+    texts = dict.fromkeys(text for lock in locks for text in _texts(lock))
+    found = dict.fromkeys(shown for text in texts if masked(text) != text for shown in _masked_words(text))
     hint = "leave it out of the URL: the credential is taken from the keyring, netrc or rattler's own store"
     problems = [Problem(message=f"`{each}` holds a credential, which is never written", hint=hint) for each in found]
     error_from(LockError, problems)
 
 
-def mask(url: str) -> str:
-    """The URL with every secret in it replaced by `***`; the same text where there is none."""
-    for pattern, instead in _SECRETS:
-        url = pattern.sub(instead, url)
-    return url
+def _masked_words(text: str) -> list[str]:
+    """The words of a text that hold a credential, masked; the whole text where it lies across words."""
+    return [shown for word in _WORD.findall(text) if (shown := masked(word)) != word] or [masked(text)]
 
 
-def _urls(lock: Lock) -> Iterator[str]:
-    """Every URL in a lock; of a package's URL only what comes after its channel, which is looked at by itself."""
+def _texts(lock: Lock) -> Iterator[str]:
+    """Everything in a lock that may hold a URL; of a package's URL what its channel does not have already."""
     for answer in lock.platforms:
         yield from answer.request.channels
         for requirement in (*answer.request.requirements, *answer.request.constraints):
-            yield from _URL.findall(f"{requirement.spec} {requirement.because}")
+            yield from (requirement.spec, requirement.because)
         for package in answer.packages:
             yield package.channel
-            clean = package.url.startswith(f"{package.channel}/") and mask(package.channel) == package.channel
-            yield package.url.removeprefix(package.channel) if clean else package.url
+            inside = package.url.startswith(f"{package.channel}/")
+            yield f"/{package.url.removeprefix(package.channel)}" if inside else package.url

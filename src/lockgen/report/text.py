@@ -20,6 +20,7 @@ from lockgen.channelname import channel_name
 from lockgen.errors import Problem
 from lockgen.knowledge import tables
 from lockgen.lock.codec import suffixed
+from lockgen.lock.consistency import on_cpu, with_cuda
 from lockgen.lock.model import CudaFacts, Lock, LockedPackage, PlatformLock
 from lockgen.lock.why import Chain
 from lockgen.request import Requirement
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LARGEST = 5
 SHOWN_CHAINS = 3
+SHOWN_NAMES = 5
 LABEL = 8
 """Width of the labels on the left."""
 WIDEST = 100
@@ -145,7 +147,8 @@ def _cuda(facts: CudaFacts) -> RenderableType:
     table = _grid()
     colour = "bold green" if facts.asked == facts.locked else "bold yellow"
     table.add_row("CUDA", Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, colour)))
-    table.add_row("driver", f"{facts.min_driver} or newer")
+    unknown = f"not known; one for CUDA {facts.locked} or newer is enough"
+    table.add_row("driver", unknown if facts.min_driver == "unknown" else f"{facts.min_driver} or newer")
     if facts.capabilities:
         table.add_row("GPUs", Items(_by_architecture(facts.capabilities)))
     if facts.ptx:
@@ -176,12 +179,27 @@ def _rest(one: PlatformLock) -> RenderableType:
     largest = sorted(one.packages, key=lambda package: -package.size)[:LARGEST]
     table.add_row("largest", Items([f"{package.name} {size(package.size)}" for package in largest]))
     table.add_row("channels", Items(_counts(one.packages)))
+    exempt = on_cpu(one.request, one.packages)
+    for index, (reason, found) in enumerate(exempt.items()):
+        table.add_row("on CPU" if index == 0 else "", f"{', '.join(package.name for package in found)}: {reason}")
     relations = sum(len(package.depends) + len(package.constrains) for package in one.packages)
-    kind = "GPU builds throughout" if one.request.cuda else "no GPU build"
+    kind = _kind(one, exempt=bool(exempt))
     table.add_row("checked", f"{kind}; {relations:,} relations hold; one OpenMP, one BLAS; every record has its hashes")
     for text in one.left_out:
         table.add_row(Text("left out", style="yellow"), text)
     return table
+
+
+def _kind(one: PlatformLock, *, exempt: bool) -> str:
+    """What the answer has of CUDA, in the words of what was asked."""
+    using = with_cuda(one.request, one.packages)
+    if one.request.cuda is None:
+        names = ", ".join(package.name for package in using[:SHOWN_NAMES])
+        more = f" and {len(using) - SHOWN_NAMES} more" if len(using) > SHOWN_NAMES else ""
+        return f"no GPU build was asked for, but these are for CUDA: {names}{more}" if using else "no GPU build"
+    if not using:
+        return "CUDA was asked for, nothing in the answer uses it"
+    return "GPU builds but for those on CPU" if exempt else "GPU builds throughout"
 
 
 def _counts(packages: Sequence[LockedPackage]) -> list[str]:

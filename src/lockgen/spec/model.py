@@ -24,6 +24,22 @@ _KEY_OF_VIRTUAL = {
     "__archspec": "system.archspec",
     "__cuda": "cuda",
 }
+_SYSTEM_FOLDERS = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib64",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "usr",
+    "var",
+)
 _DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(rf"{_DATE.pattern}([Tt ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}})?([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})?)?")
 
@@ -75,7 +91,9 @@ def version_spec(text: str) -> str:
 def _match_spec(text: str) -> str:
     flaw = matchspec.flaw(text) if text.strip() else "it names no package"
     if flaw:
-        raise _wrong(f"bad match spec `{shown(text)}`: {shown(flaw.splitlines()[0])}", hint=_match_spec_hint(text, flaw))
+        raise _wrong(
+            f"bad match spec `{shown(text)}`: {shown(flaw.splitlines()[0])}", hint=_match_spec_hint(text, flaw)
+        )
     return text
 
 
@@ -181,6 +199,33 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _env_name(name: str) -> str:
+    """The image's own variables stay: they say where the environment is, and what the machine has."""
+    if name in ("PATH", "CONDA_PREFIX") or name.startswith(("CONDA_OVERRIDE_", "NVIDIA_REQUIRE_")):
+        raise _wrong(f"`{name}` is not for `image.env`", hint="the image sets it itself: leave it out")
+    return name
+
+
+def _label(name: str) -> str:
+    if name.startswith("io.lockgen."):
+        raise _wrong(f"the label `{shown(name)}` is written by lockgen", hint="take another name: `org.example.name`")
+    return name
+
+
+def _user(text: str) -> str:
+    if int(text.partition(":")[0]) == 0:
+        raise _wrong("the image's processes do not run as root", text, 'write a user of their own: `"1000:1000"`')
+    return text
+
+
+def _workdir(text: str) -> str:
+    """The folder is given to the image's user, so it is none of the system's."""
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts or (len(parts) == 1 and parts[0] in _SYSTEM_FOLDERS):
+        raise _wrong("not a folder to work in", text, "write a folder of its own: `/work`")
+    return text
+
+
 def _extra(value: Any) -> Any:
     """A name is short for a mapping."""
     return {"name": value} if isinstance(value, str) else value
@@ -202,17 +247,24 @@ Platform = Annotated[
 Channel = Annotated[str, AfterValidator(_channel)]
 Gpu = Annotated[str, AfterValidator(_gpu)]
 OneLine = Annotated[str, AfterValidator(_one_line)]
+Label = Annotated[str, AfterValidator(_one_line), AfterValidator(_label)]
 VariantName = Annotated[str, AfterValidator(_variant), WithJsonSchema({"type": "string", "pattern": VARIANT})]
 Name = Annotated[str, *_like(NAME, "a name", "letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first")]
 Glibc = Annotated[str, *_like(r"^[0-9]{1,4}\.[0-9]{1,4}$", "a glibc version", "write two numbers: `2.28`")]
 Release = Annotated[str, *_like(r"^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$", "a version", "write numbers: `5.10`")]
 Archspec = Annotated[str, *_like(r"^[a-z0-9_]+$", "a microarchitecture", "write a name such as `x86_64_v3`")]
-User = Annotated[str, *_like(r"^[0-9]+:[0-9]+$", "a user and a group", 'write two numbers: `"1000:1000"`')]
+User = Annotated[
+    str, *_like(r"^[0-9]+:[0-9]+$", "a user and a group", 'write two numbers: `"1000:1000"`'), AfterValidator(_user)
+]
 Folder = Annotated[
-    str, *_like(r"^/[A-Za-z0-9_./-]*$", "a folder of the image", "write an absolute path: `/work`, without spaces")
+    str,
+    *_like(r"^/[A-Za-z0-9_./-]*$", "a folder of the image", "write an absolute path: `/work`, without spaces"),
+    AfterValidator(_workdir),
 ]
 EnvName = Annotated[
-    str, *_like(r"^[A-Za-z_][A-Za-z0-9_]*$", "a name of a variable", "letters, digits and `_`, no digit first")
+    str,
+    *_like(r"^[A-Za-z_][A-Za-z0-9_]*$", "a name of a variable", "letters, digits and `_`, no digit first"),
+    AfterValidator(_env_name),
 ]
 
 
@@ -260,7 +312,7 @@ class Image(Keys):
     user: User = Field("1000:1000", description="User and group ids of the image's processes")
     workdir: Folder = Field("/work", description="Folder that commands start in")
     env: dict[EnvName, OneLine] = Field(default={}, description="Environment variables set in the image")
-    labels: dict[OneLine, OneLine] = Field(default={}, description="Labels of the image")
+    labels: dict[Label, OneLine] = Field(default={}, description="Labels of the image")
     ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
         default=[], description="TCP ports that the image serves"
     )

@@ -10,9 +10,9 @@ MASK = "***"
 _URL = re.compile(r"//\S+")
 _NAME = re.compile(r"(?<![^\s'\"\[\]{},=])(?![/.~])[^\s'\"\[\]{},=]+")
 """A word that may be a channel's name; a path is none."""
-_SLASH = "(?:/|%2F)"
-_TOKEN_IN_URL = re.compile(rf"{_SLASH}t{_SLASH}((?:(?!%2F)[^/\s'\"])+)", re.IGNORECASE)
-_TOKEN_IN_NAME = re.compile(rf"(?:^|{_SLASH})t{_SLASH}((?:(?!%2F)[^/:])+)(?={_SLASH})", re.IGNORECASE)
+_SLASH = "(?:/|%2[Ff])"
+_TOKEN_IN_URL = re.compile(rf"{_SLASH}t{_SLASH}((?:(?!%2[Ff])[^/\s'\"])+)")
+_TOKEN_IN_NAME = re.compile(rf"(?:^|{_SLASH})t{_SLASH}((?:(?!%2[Ff])[^/:])+)(?={_SLASH})")
 _HIDDEN = re.compile(r"(?<=//)\S+(?=@)|(?<=\?)[^\s'\"]+")
 # A password with a space in it, so that the URL ends too early: from a user and a colon, no port, up to the `@`.
 _BROKEN = re.compile(r"(?<=//)[^/\s@]+:(?![0-9]+(?:[/\s'\"\],]|$))[^\s@]*\s[^@'\"]*(?=@)")
@@ -29,8 +29,10 @@ def has_credential(text: str, *, names: bool = True) -> bool:
 
 
 def _tokens(text: str, *, names: bool = True) -> Iterator[tuple[int, int]]:
-    """Where tokens stand: `https://host/t/TOKEN/channel`, and as a channel's name `t/TOKEN/channel`."""
+    """Where tokens stand: `https://host/t/TOKEN/channel`, and as a channel's name `t/TOKEN/channel`; in no path."""
     for url in _URL.finditer(text):
+        if text.endswith("file:", 0, url.start()):
+            continue
         yield from (found.span(1) for found in _TOKEN_IN_URL.finditer(text, url.start(), url.end()))
     for name in _NAME.finditer(text) if names else ():
         if "//" not in name.group():
@@ -52,10 +54,11 @@ def hidden(text: str) -> Spans:
     broken = [found.span() for found in _BROKEN.finditer(text)]
     whole = [found.span() for url in _URL.finditer(text) for found in _HIDDEN.finditer(text, url.start(), url.end())]
     spans: list[tuple[int, int]] = []
-    for one in (*broken, *whole, *_tokens(text)):
-        if not any(one[0] < last and first < one[1] for first, last in spans):
-            spans.append(one)
-    return tuple(sorted(spans))
+    for first, last in sorted([*broken, *whole, *_tokens(text)]):
+        if spans and first < spans[-1][1]:
+            first, last = spans[-1][0], max(last, spans.pop()[1])
+        spans.append((first, last))
+    return tuple(spans)
 
 
 def moved(position: int, spans: Spans) -> int:

@@ -19,7 +19,7 @@ _WORDS = (
     ("scanning an alias", r"expected .*", "a value cannot start with `*`, which names an alias", _QUOTES),
     ("scanning an anchor", r"expected .*", "a value cannot start with `&`, which sets an anchor", _QUOTES),
     ("expected a single document", r".*", "a second document", "a spec is one document: take out the line `---`"),
-    ("block scalar", r"expected .*", "a value cannot start with `>` or `|`", f"{_QUOTES}: `\">=2.8,<2.10\"`"),
+    ("block scalar", r"expected .*", "a value cannot start with `>` or `|`", f'{_QUOTES}: `">=2.8,<2.10"`'),
     ("flow sequence", r".*'<stream end>'", "`[` is never closed", None),
     ("flow mapping", r".*'<stream end>'", "`{{` is never closed", None),
     ("flow sequence", r"expected .*", "a `,` or the closing `]` is missing here", None),

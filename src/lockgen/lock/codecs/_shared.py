@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from lockgen import matchspec
 from lockgen.lock.model import Lock, LockedPackage, PlatformLock
 
 _NAME = re.compile(r"[^\s=<>!~\[;|,]*")
@@ -55,7 +56,7 @@ def _ordered_platform(answer: PlatformLock) -> PlatformLock:
 
 
 def dependency_name(spec: str) -> str:
-    """The package's name in a match spec."""
+    """The word that a record's dependency starts with, as it is written: what comes behind it is the constraint."""
     text = spec.lstrip()
     match = _NAME.match(text)
     return match.group() if match else text
@@ -75,7 +76,7 @@ def dependencies_first(packages: Sequence[LockedPackage]) -> list[LockedPackage]
                 done.setdefault(name, by_name[name])
                 continue
             entered.add(name)
-            needed = sorted({dependency_name(spec) for spec in by_name[name].depends}, reverse=True)
+            needed = sorted({matchspec.name_of(spec) for spec in by_name[name].depends}, reverse=True)
             stack += [each for each in needed if each in by_name and each not in entered]
     return list(done.values())
 

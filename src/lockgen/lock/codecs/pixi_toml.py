@@ -15,7 +15,6 @@ from lockgen.request import Requirement
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _NUMBERS = re.compile(r"[0-9]+")
-_ZONE = re.compile(r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
 _SYSTEM = {"__linux": "linux", "__cuda": "cuda", "__osx": "macos"}
 """Virtual package → key of `system-requirements`; `libc` and `archspec` are written in their own way."""
 _LIBC = ("__glibc", "__musl")
@@ -27,10 +26,10 @@ def dump(locks: tuple[Lock, ...]) -> Files:
         return {"pixi.toml": "[workspace]\nchannels = []\nplatforms = []\n"}
     lines = _workspace(locks)
     if all(lock.variant is None for lock in locks):
-        lines += _feature("", locks[0])
+        lines += _feature("", locks[0], [])
     else:
         for lock in locks:
-            lines += _feature(f"feature.{_key(lock.environment)}.", lock)
+            lines += _feature(f"feature.{_key(lock.environment)}.", lock, _sources(lock, locks))
         lines += _environments(locks)
     return {"pixi.toml": "\n".join(lines) + "\n"}
 
@@ -57,30 +56,48 @@ def _workspace(locks: tuple[Lock, ...]) -> list[str]:
         f"# Written by lockgen from the spec {comment(locks[0].name)}, with pixi.lock. Change the spec instead.",
         "[workspace]",
         f"name = {text(locks[0].name)}",
-        f"channels = {_strings(dict.fromkeys(url for request in requests for url in request.channels))}",
+        f"channels = {_strings(_channels(*locks))}",
         f"platforms = {_strings(platforms)}",
     ]
-    if any(request.channel_priority == "disabled" for request in requests):
+    if all(_priority(lock) == "disabled" for lock in locks):
         lines.append('channel-priority = "disabled"')
     cutoffs = {request.cutoff for request in requests}
     if len(cutoffs) == 1 and (cutoff := cutoffs.pop()):
-        lines.append(f"exclude-newer = {text(_moment(cutoff))}")
+        lines.append(f"exclude-newer = {text(cutoff)}")
     return lines
 
 
-def _moment(cutoff: str) -> str:
-    """RFC 3339, UTC: a bare date is its first moment, as it is for the solver; pixi would take it for its last."""
-    moment = cutoff.replace(" ", "T")
-    moment = moment if "T" in moment else f"{moment}T00:00:00"
-    return moment if _ZONE.search(moment) else f"{moment}Z"
+def _channels(*locks: Lock) -> list[str]:
+    """The channels of some locks, each once, in their order."""
+    return list(dict.fromkeys(url for lock in locks for each in lock.platforms for url in each.request.channels))
 
 
-def _feature(prefix: str, lock: Lock) -> list[str]:
-    """What one environment adds: platforms, system requirements, dependencies and constraints."""
+def _priority(lock: Lock) -> str:
+    """`disabled` where one platform has it so: pixi knows one for all platforms of an environment."""
+    return "disabled" if any(each.request.channel_priority == "disabled" for each in lock.platforms) else "strict"
+
+
+def _sources(lock: Lock, locks: tuple[Lock, ...]) -> list[str]:
+    """What a variant's feature says of its channels, where variants differ; `exclude-newer` is the workspace's only."""
+    lines = []
+    if len({tuple(_channels(each)) for each in locks}) > 1:
+        lines.append(f"channels = {_strings(_channels(lock))}")
+    if len({_priority(each) for each in locks}) > 1:
+        lines.append(f"channel-priority = {text(_priority(lock))}")
+    return lines
+
+
+def _feature(prefix: str, lock: Lock, sources: list[str]) -> list[str]:
+    """What one environment adds: platforms, channels, system requirements, dependencies and constraints."""
     platforms = sorted(lock.platforms, key=lambda each: each.platform)
     lines = []
     if prefix:
-        lines += ["", f"[{prefix.rstrip('.')}]", f"platforms = {_strings(each.platform for each in platforms)}"]
+        lines += [
+            "",
+            f"[{prefix.rstrip('.')}]",
+            f"platforms = {_strings(each.platform for each in platforms)}",
+            *sources,
+        ]
     if system := _system_requirements(platforms):
         lines += ["", f"[{prefix}system-requirements]", *system]
     dependencies = {each.platform: _wanted(each) for each in platforms}
@@ -149,7 +166,9 @@ def _table(name: str, asked: Mapping[str, Words]) -> list[str]:
 
 
 def _value(asked: Words) -> str:
-    """`"2.9.*"`, or a table where more than the version is asked for."""
+    """`"2.9.*"`, or a table where more than the version is asked for; a URL says all by itself."""
+    if "url" in asked.other:
+        return f"{{ url = {text(asked.other['url'])} }}"
     fields = {"version": asked.version}
     if asked.build:
         fields["build"] = asked.build
