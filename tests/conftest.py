@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from small_environment import SmallEnvironment
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -21,3 +25,11 @@ def shared_channels() -> Path:
     if not folder.is_dir():
         pytest.skip("no ../shared/channels: the real channel metadata is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_environment(tmp_path_factory: pytest.TempPathFactory) -> SmallEnvironment:
+    """A real environment with PyTorch, from a channel that is built for it: a minute, once."""
+    from small_environment import make
+
+    return make(tmp_path_factory.mktemp("small"))

@@ -127,6 +127,10 @@ def test_the_files_of_every_committed_lock_are_current(path: Path) -> None:
     assert (run.returncode, run.stderr) == (0, f"current: {path.relative_to(ROOT).with_suffix('')}\n")
 
 
+def test_git_leaves_the_line_ends_of_locks_alone() -> None:
+    assert "envs/** text eol=lf" in (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines()
+
+
 @pytest.mark.parametrize("path", sorted(PAYLOAD.rglob("*.py")), ids=lambda path: path.relative_to(PAYLOAD).as_posix())
 def test_the_payload_stands_alone(path: Path) -> None:
     """It runs in the target environment: Python 3.9, nothing but the standard library when a module is imported."""

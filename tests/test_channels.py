@@ -92,6 +92,17 @@ def test_truncated_metadata_is_an_error_and_nothing_is_cached(tmp_path: Path) ->
     assert only(resolved(SPEC, tmp_path / "snapshot")).packages[0].name == "python"
 
 
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_a_damaged_cache_is_made_again_and_no_other_file_blamed(tmp_path: Path, damage: bytes | None) -> None:
+    packed(tmp_path / "snapshot")
+    resolved(SPEC, tmp_path / "snapshot")
+    (cached,) = (tmp_path / "cache").rglob("*.json")
+    whole = cached.read_bytes()
+    cached.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
+    assert only(resolved(SPEC, tmp_path / "snapshot")).packages[0].name == "python"
+    assert cached.read_bytes() == whole
+
+
 def test_metadata_that_is_not_compressed_at_all_is_an_error(tmp_path: Path) -> None:
     file = packed(tmp_path)
     file.write_bytes(b"not a zstandard frame")

@@ -74,7 +74,7 @@ def test_the_version_is_one_line(tmp_path: Path) -> None:
         (("resolve",), "Missing argument 'SPEC'"),
         (("why",), "Missing argument 'PACKAGE'"),
         (("resolve", "small.yaml", "--ofline"), "No such option: --ofline"),
-        (("resolve", "small.yaml", "--pixi-lock-version", "5"), "'--pixi-lock-version'"),
+        (("resolve", "small.yaml", "--pixi-lock-version", "new"), "'--pixi-lock-version'"),
         (("list", "--sort", "colour"), "'--sort'"),
     ],
 )
@@ -103,9 +103,16 @@ def test_a_wrong_call_exits_2_and_says_so_on_stderr(arguments: tuple[str, ...], 
             ("--check", "--frozen"),
             "error: `--check` writes nothing, and `--frozen` writes files\n  hint: leave one out\n",
         ),
+        (
+            ("--pixi-lock-version", "5"),
+            "error: `--pixi-lock-version` is `5`, expected `6` or `7`\n"
+            "  hint: leave it out to keep the version of the file there, else 7\n",
+        ),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(arguments: tuple[str, ...], error: str, locked: Path) -> None:
+def test_options_that_are_wrong_or_contradict_others_are_refused(
+    arguments: tuple[str, ...], error: str, locked: Path
+) -> None:
     run = lockgen("resolve", "small.yaml", *arguments, cwd=locked)
     assert (run.returncode, run.stdout, run.stderr) == (2, "", error)
 
@@ -241,6 +248,71 @@ def test_files_that_somebody_else_wrote_are_not_overwritten(tmp_path: Path) -> N
     assert (tmp_path / "environment.yml").read_text() == SPEC
 
 
+def test_a_file_of_ones_own_among_ours_is_not_overwritten_though_it_speaks_of_lockgen(tmp_path: Path) -> None:
+    workshop(tmp_path)
+    assert resolved(tmp_path).returncode == 0
+    mine = tmp_path / "small" / "pixi.toml"
+    mine.write_text("# The lock beside is from lockgen.\n[workspace]\n")
+    before = contents(tmp_path / "small")
+    run = resolved(tmp_path, "--frozen")
+    error = (
+        "error: small has files that lockgen did not write: pixi.toml\n"
+        "  hint: `-o` names another folder; or move them away, and they are written\n"
+    )
+    assert (run.returncode, run.stderr) == (2, error)
+    assert contents(tmp_path / "small") == before
+
+
+def test_a_pixi_lock_belongs_to_the_file_beside_it(tmp_path: Path) -> None:
+    workshop(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pixi.lock").write_text("version: 6\n")
+    run = resolved(tmp_path, "-o", "out")
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: out has files that lockgen did not write: pixi.lock\n")
+
+
+def test_the_locks_of_another_spec_are_not_overwritten(tmp_path: Path) -> None:
+    workshop(tmp_path)
+    assert resolved(tmp_path, "-o", "out").returncode == 0
+    before = contents(tmp_path / "out")
+    (tmp_path / "small.yaml").write_text(SPEC.replace("small", "large"))
+    run = resolved(tmp_path, "-o", "out")
+    error = (
+        "error: out has the locks of another spec, `small`\n"
+        "  hint: name another folder with `-o`; if that spec is now `large`, remove out/conda-lock.yml\n"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", error)
+    assert contents(tmp_path / "out") == before
+
+
+def test_the_order_of_dependencies_and_constraints_changes_no_byte(tmp_path: Path) -> None:
+    lists = "dependencies: [numpy, libgcc >=14, libblas]\nconstraints: [tool <2, scipy]\n"
+    workshop(tmp_path, SPEC.replace("dependencies: [numpy]\n", lists))
+    assert resolved(tmp_path, "-o", "one").returncode == 0
+    turned = "dependencies: [libblas, numpy, libgcc >=14]\nconstraints: [scipy, tool <2]\n"
+    (tmp_path / "small.yaml").write_text(SPEC.replace("dependencies: [numpy]\n", turned))
+    assert resolved(tmp_path, "-o", "two").returncode == 0
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_a_name_of_pips_gets_the_name_of_condas_and_the_sample_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text("name: small\ncuda: none\ndependencies: [torch==2.9, sklearn, zzz]\n")
+    run = lockgen("resolve", "small.yaml", "--offline", cwd=tmp_path)
+    line = "  3 | dependencies: [torch==2.9, sklearn, zzz]\n    | "
+    error = (
+        f"error: small.yaml:3:28: `sklearn`: no record in conda-forge for linux-64\n{line}{' ' * 27}^^^^^^^\n"
+        "  hint: `sklearn` is a name of pip's: conda's package is `scikit-learn`\n\n"
+        f"error: small.yaml:3:16: `torch`: no record in conda-forge for linux-64\n{line}{' ' * 15}^^^^^^^^^^\n"
+        "  hint: `torch` is a name of pip's: conda's package is `pytorch`, which the key `pytorch` asks for: "
+        '`pytorch: "2.9"`\n\n'
+        f"error: small.yaml:3:37: `zzz`: no record in conda-forge for linux-64\n{line}{' ' * 36}^^^\n"
+        "  hint: is it spelled as the channel spells it?\n"
+        "        `--offline` knows a small sample of conda-forge only: without it, the whole channel is asked\n"
+    )
+    assert (run.returncode, run.stderr) == (2, error)
+
+
 # resolve --check
 
 
@@ -255,6 +327,7 @@ def copied(locked: Path, tmp_path: Path) -> Path:
 
 
 MEND = "not current: small; to mend it, run `lockgen resolve small.yaml`\n"
+RESTORE = "not current: small; to mend it, run `lockgen resolve --frozen small.yaml`\n"
 
 
 def test_check_says_that_the_files_are_current(copied: Path) -> None:
@@ -295,7 +368,20 @@ def test_check_of_a_key_that_only_the_image_needs(copied: Path) -> None:
     (copied / "small.yaml").write_text(SPEC + "image: {workdir: /srv}\n")
     run = lockgen("resolve", "small.yaml", "--check", cwd=copied)
     said = "Dockerfile is not what the lock gives: was it edited by hand, or an `image` key changed?\n"
-    assert (run.returncode, run.stderr) == (1, said + MEND)
+    assert (run.returncode, run.stderr) == (1, said + RESTORE)
+
+
+def test_check_names_the_folder_that_was_named(copied: Path) -> None:
+    run = lockgen("resolve", "small.yaml", "--check", "-o", "my envs", cwd=copied)
+    said = "no lock in my envs\nnot current: my envs; to mend it, run `lockgen resolve small.yaml -o 'my envs'`\n"
+    assert (run.returncode, run.stderr) == (1, said)
+
+
+def test_check_does_not_mind_the_line_ends_of_a_checkout(copied: Path) -> None:
+    for file in (copied / "small").iterdir():
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    run = lockgen("resolve", "small.yaml", "--check", cwd=copied)
+    assert (run.returncode, run.stderr) == (0, "current: small\n")
 
 
 @pytest.mark.parametrize("harm", ["edited", "truncated", "missing"])
@@ -310,7 +396,7 @@ def test_check_finds_each_derived_file_that_is_not_as_it_was_written(harm: str, 
     run = lockgen("resolve", "small.yaml", "--check", cwd=copied)
     assert run.returncode == 1
     *found, last = run.stderr.splitlines()
-    assert last + "\n" == MEND
+    assert last + "\n" == RESTORE
     said = "is missing" if harm == "missing" else "is not what the lock gives: was it edited by hand, or an `image` key"
     assert sorted(line.split(" changed?")[0] for line in found) == [f"{name} {said}" for name in derived]
 
@@ -348,7 +434,8 @@ def test_a_lock_that_is_none_is_an_error(text: str, copied: Path) -> None:
 def test_frozen_writes_the_derived_files_again_without_channels(copied: Path) -> None:
     before = contents(copied / "small")
     (copied / "small" / "pixi.toml").unlink()
-    (copied / "small" / "Dockerfile").write_text("FROM scratch\n")
+    with (copied / "small" / "Dockerfile").open("a") as dockerfile:
+        dockerfile.write("RUN true\n")
     run = lockgen("resolve", "small.yaml", "--frozen", cwd=copied)
     assert run.returncode == 0
     assert "wrote     small/  Dockerfile, pixi.toml (4 unchanged)\n" in run.stderr

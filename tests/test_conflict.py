@@ -89,10 +89,11 @@ def test_depth_is_kept() -> None:
     assert readable(text) == "└─ a\n   ├─ b\n   │  └─ c\n   │     └─ d\n   └─ e"
 
 
-def test_a_long_tree_ends_with_the_number_of_lines_that_are_not_shown() -> None:
+def test_a_long_tree_says_how_many_lines_of_its_middle_are_not_shown() -> None:
     found = readable(tree(*(f"├─ package{n} cannot be had" for n in range(MOST_LINES + 7)))).splitlines()
     assert len(found) == MOST_LINES + 1
-    assert found[-1] == "… 7 more lines"
+    assert found[15:18] == ["├─ package15 cannot be had", "… 7 more lines …", "├─ package23 cannot be had"]
+    assert "\n… 1 more line …\n" in readable(tree(*(f"├─ p{n} cannot be had" for n in range(MOST_LINES + 1))))
 
 
 def test_no_text_is_no_error() -> None:

@@ -431,6 +431,14 @@ def test_the_facts_of_the_flagships_build() -> None:
     assert locked.capabilities == ("5.0", "6.0", "7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0")
 
 
+def test_what_a_build_of_ones_own_channel_covers_is_not_guessed() -> None:
+    for channel, covered in (("file:///home/me/channel", ()), ("https://mirror.example.org/conda-forge", "12.0")):
+        locked = facts(gpu_request(), (replace(GPU, channel=channel), TOOLKIT))
+        assert locked is not None
+        assert (locked.locked, locked.min_driver) == ("12.9", "525.60.13")
+        assert locked.capabilities[-1:] == ((covered,) if covered else ())
+
+
 def test_there_are_no_facts_without_cuda() -> None:
     assert facts(request("linux-64"), (CPU,)) is None
     assert facts(gpu_request(), (package("numpy"),)) is None

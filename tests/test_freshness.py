@@ -98,6 +98,19 @@ def test_the_place_of_a_dependency_in_its_list_does_not_matter(folder: Path) -> 
     assert after(folder, new, old=old) == ()
 
 
+def test_an_extra_that_went_or_came_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "extras").mkdir()
+    for name, packages in (("one", ["a"]), ("two", ["tool", "other"])):
+        rows = "".join(f'[[package]]\nspec = "{package}"\nreason = "r"\n' for package in packages)
+        (tmp_path / "extras" / f"{name}.toml").write_text(f'name = "{name}"\nsummary = "s"\n{rows}')
+    channel = snapshot(tmp_path / "snapshot", conda_forge=[python(), record("tool"), record("other"), record("a")])
+    small = 'name: t\npython: "3.13"\n'
+    locks = resolved(small + "extras: [two]\n", channel)
+    assert differences(small, locks) == ("linux-64: extra `two` is no longer asked for (2 packages)",)
+    assert differences(small + "extras: [one, two]\n", locks) == ("linux-64: extra `one` is asked for now (1 package)",)
+
+
 def test_another_cuda_is_named_with_all_that_follows(folder: Path) -> None:
     found = after(folder, GPU.replace("12.1", "12.6"))
     assert found == (

@@ -14,7 +14,7 @@ import pytest
 
 from lockgen.errors import SpecError
 from lockgen.knowledge import tables
-from lockgen.knowledge.reader import FactError, Table
+from lockgen.knowledge.reader import FactError, Table, facts
 
 ROOT = Path(__file__).parent.parent
 CHANNEL = ROOT.parent / "shared" / "channels" / "conda-forge"
@@ -291,10 +291,10 @@ def test_the_toolkit_package_is_named() -> None:
 def test_companions_must_match_and_exempt_packages_need_not() -> None:
     torchaudio = conda_forge().companion("torchaudio")
     assert torchaudio is not None
-    assert (torchaudio.gpu, torchaudio.cpu, torchaudio.has_both) == ("cuda*", "cpu*", True)
+    assert (torchaudio.gpu, torchaudio.cpu) == ("cuda*", "cpu*")
     triton = conda_forge().companion("triton")
     assert triton is not None
-    assert not triton.has_both
+    assert triton.cpu is None
     assert conda_forge().companion("pandas") is None
     for name in ("libarrow", "libarrow-dataset", "pyarrow-core", "libparquet", "kaldi"):
         assert conda_forge().exemption(name, listed=False), name
@@ -488,6 +488,44 @@ def test_default_systems_are_named_as_virtual_packages() -> None:
     assert tables.platforms() == ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
 
 
+@pytest.mark.parametrize(
+    ("name", "platforms"),
+    [
+        ("linux-arm64", ("linux-aarch64",)),
+        ("linux/amd64", ("linux-64",)),
+        ("linux-x86_64", ("linux-64",)),
+        ("macOS", ("osx-arm64", "osx-64")),
+        ("win", ("win-64",)),
+        ("linux-64", ()),
+        ("plan9", ()),
+    ],
+)
+def test_a_platform_is_known_by_the_names_of_others(name: str, platforms: tuple[str, ...]) -> None:
+    assert tables.platforms_meant(name) == platforms
+
+
+def test_what_others_call_a_platform_is_no_platform_and_means_platforms() -> None:
+    for row in facts("systems.toml").tables("also"):
+        assert not set(row.texts("names")) & set(tables.platforms())
+        assert set(row.texts("platforms")) <= set(tables.platforms())
+
+
+@pytest.mark.parametrize(
+    ("written", "same", "meant"),
+    [
+        ("torch", "pytorch", "pytorch"),
+        ("opencv-python", "py-opencv", "py-opencv"),
+        ("Typing.Extensions", "typing_extensions", "typing_extensions"),
+        ("sklearn", None, "scikit-learn"),
+        ("faiss-gpu", None, "faiss"),
+        ("pillow-simd", None, "pillow"),
+        ("numpy", None, None),
+    ],
+)
+def test_names_of_wheels_lead_to_conda_packages(written: str, same: str | None, meant: str | None) -> None:
+    assert (tables.conda_name(written), tables.conda_name_for(written)) == (same, meant)
+
+
 def test_apple_has_no_cuda() -> None:
     assert [platform for platform in tables.platforms() if not tables.has_cuda(platform)] == ["osx-64", "osx-arm64"]
 
@@ -594,7 +632,7 @@ def test_a_users_own_extra_needs_no_source() -> None:
         (
             OWN + "importz = []\n",
             "own.toml:7:1: `importz` in an extra: unknown key, expected one of spec, reason, imports, platforms, cuda,"
-            " optional\n  7 | importz = []\n    | ^^^^^^^",
+            " optional\n  7 | importz = []\n    | ^^^^^^^\n  hint: did you mean `imports`?",
         ),
         (
             OWN.replace('"tables"', "3"),

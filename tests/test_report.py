@@ -160,6 +160,22 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+def test_a_screen_answers_the_driver_and_the_gpus_that_were_asked_for(tmp_path: Path) -> None:
+    workshop(tmp_path, 'name: small\npytorch: "2.9"\ncuda: "12.1"\ndriver: ">=535"\ngpus: [V100, H200]\n')
+    run = resolved(tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "driver 525.60.13 or newer; 535, which the spec allows, runs it GPUs " in words(run.stderr)
+    assert " asked for: 7.0 Volta covered, 9.0 Hopper covered newer GPUs " in words(run.stderr)
+
+
+def test_a_screen_tells_what_is_the_same_for_two_variants_once(tmp_path: Path) -> None:
+    workshop(tmp_path, 'name: small\npytorch: "2.9"\ncuda: "12.1"\nvariants: {a: {}, b: {dependencies: [numpy]}}\n')
+    run = resolved(tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("525.60.13") == 2  # the driver, and why
+    assert "CUDA asked 12.1, locked 12.9; all as above for linux-64, variant a system " in words(run.stderr)
+
+
 def test_a_screen_says_that_nothing_uses_the_cuda_that_was_asked_for(tmp_path: Path) -> None:
     workshop(tmp_path, 'name: small\ncuda: "12.9"\ndependencies: [numpy]\n')
     run = resolved(tmp_path)

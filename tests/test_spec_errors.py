@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -626,6 +627,36 @@ s.yaml:1:7: not a name: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
     |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   hint: letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first""",
     ),
+    "platforms-of-others": (
+        "name: a\nplatforms: [linux-arm64, macos, windows, Linux/amd64, win, linux-x86_64]\n",
+        "\n\n".join(
+            f"s.yaml:2:{column}: unknown platform: `{name}`\n"
+            "  2 | platforms: [linux-arm64, macos, windows, Linux/amd64, win, linux-x86_64]\n"
+            f"    | {' ' * (column - 1)}{'^' * len(name)}\n"
+            f"  hint: conda calls it {meant}"
+            for column, name, meant in [
+                (13, "linux-arm64", "`linux-aarch64`"),
+                (26, "macos", "`osx-arm64` or `osx-64`"),
+                (33, "windows", "`win-64`"),
+                (42, "Linux/amd64", "`linux-64`"),
+                (55, "win", "`win-64`"),
+                (60, "linux-x86_64", "`linux-64`"),
+            ]
+        ),
+    ),
+    "cuda-exact": (
+        'name: a\ncuda: "12.1 exact"\nvariants: {one: {cuda: "12.1 (exact)"}}\n',
+        """\
+s.yaml:2:7: not a CUDA version: `12.1 exact`
+  2 | cuda: "12.1 exact"
+    |       ^^^^^^^^^^^^
+  hint: write `cuda: {version: "12.1", match: exact}`
+
+s.yaml:3:24: not a CUDA version: `12.1 (exact)`
+  3 | variants: {one: {cuda: "12.1 (exact)"}}
+    |                        ^^^^^^^^^^^^^^
+  hint: write `cuda: {version: "12.1", match: exact}`""",
+    ),
     "name-escape": (
         'name: "a\\e[31mb"\n',
         """\
@@ -694,6 +725,35 @@ def test_wrong_values(text: str | bytes, expected: str) -> None:
 
 
 MATCH_SPECS = {
+    "pip-options": (
+        "name: a\ndependencies:\n  - -e .\n  - -r requirements.txt\n",
+        """\
+s.yaml:3:5: bad match spec `-e .`: unable to parse version spec: .
+  3 |   - -e .
+    |     ^^^^
+  hint: that is an option of pip: list each package by its conda name
+
+s.yaml:4:5: bad match spec `-r requirements.txt`: missing range specifier for 'requirements.txt'. Did you mean '==requirements.txt' or 'requirements.txt.*'?
+  4 |   - -r requirements.txt
+    |     ^^^^^^^^^^^^^^^^^^^
+  hint: that is an option of pip: list each package by its conda name""",
+    ),
+    "pip-source": (
+        "name: a\ndependencies:\n  - git+https://example.org/a\n",
+        """\
+s.yaml:3:5: bad match spec `git+https://example.org/a`: invalid package name '//example.org/a': '//example.org/a' is not a valid package name. Package names can only contain 0…
+  3 |   - git+https://example.org/a
+    |     ^^^^^^^^^^^^^^^^^^^^^^^^^
+  hint: that is pip's way to name a source: list a package that a channel has; `lockgen channel build` makes a channel of your own from wheels""",
+    ),
+    "pip-extra-with-version": (
+        "name: a\ndependencies:\n  - a[b]>=4\n",
+        """\
+s.yaml:3:5: bad match spec `a[b]>=4`: invalid package name 'a[b]': 'a[b]' is not a valid package name. Package names can only contain 0-9, a-z, A-Z, -, _, or…
+  3 |   - a[b]>=4
+    |     ^^^^^^^
+  hint: conda packages have no extras in brackets: list what the extra needs as packages""",
+    ),
     "bare": (
         "name: a\ndependencies:\n  - numpy 1.26\n",
         """\
@@ -2005,6 +2065,26 @@ def test_a_file_without_end_is_not_read_to_its_end() -> None:
     assert str(caught.value) == "/dev/zero:1:1: the file is too large: a spec has at most 200,000 bytes"
 
 
+@pytest.mark.parametrize("special", ["pipe", "/dev/zero"])
+def test_a_pipe_or_a_device_is_not_waited_for(special: str, here: Path) -> None:
+    os.mkfifo("pipe")
+    (here / "extras").mkdir()
+    for name in ("base.yaml", "extras/own.toml"):
+        (here / name).symlink_to(here / special)  # an absolute path stays as it is
+    assert error("name: a\nextends: [base.yaml]\nextras: [own]\n") == (
+        """\
+s.yaml:2:11: not a regular file: base.yaml
+  2 | extends: [base.yaml]
+    |           ^^^^^^^^^
+  hint: a pipe or a device is not read here
+
+s.yaml:3:10: not a regular file: extras/own.toml
+  3 | extras: [own]
+    |          ^^^
+  hint: a pipe or a device is not read here"""
+    )
+
+
 def test_files_that_cannot_be_extended(here: Path) -> None:
     (here / "sub").mkdir()
     text = "extends:\n  - nope.yaml\n  - sub\n  - ''\n  - \"a\\0b\"\n  - ../x/../nope.yaml\npython: x\n"
@@ -2086,7 +2166,8 @@ OWN_EXTRAS = {
         """\
 extras/own.toml:2:1: `summry` in an extra: unknown key, expected one of name, summary, source, checked, package, service
   2 | summry = "x"
-    | ^^^^^^""",
+    | ^^^^^^
+  hint: did you mean `summary`?""",
     ),
     "toml": (
         "name = x\n",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_environment import SmallEnvironment
 
 from lockgen.verify import run
 from lockgen.verify.evidence import CheckResult
@@ -21,12 +22,13 @@ from lockgen_checks import _chinese, _sentences, bert
 
 
 @pytest.fixture(scope="session")
-def python() -> Path:
-    """An interpreter that has torch and transformers, from `LOCKGEN_TEST_PYTHON`."""
+def python(request: pytest.FixtureRequest) -> Path:
+    """An interpreter that has torch and transformers: `LOCKGEN_TEST_PYTHON`, else that of the small environment."""
     named = os.environ.get("LOCKGEN_TEST_PYTHON")
-    if not named:
-        pytest.skip("no LOCKGEN_TEST_PYTHON: an interpreter with torch and transformers")
-    return Path(named)
+    if named:
+        return Path(named)
+    environment: SmallEnvironment = request.getfixturevalue("small_environment")
+    return environment.python
 
 
 def checked(python: Path, folder: Path, name: str, **settings: Any) -> CheckResult:

@@ -5,7 +5,8 @@ Pin the wheels of a channel's recipe.
 
 Pip resolves what `[channel] wants` names for this interpreter, and the `[[wheel]]` tables below the marker line are
 written anew with name, version and sha256. Other keys of a table, such as `build` or `index`, stay with its name.
-Run it with the interpreter that the recipe is for.
+A wheel that an included recipe has in the same version is left to it. Run it with the interpreter that the recipe is
+for.
 """
 
 from __future__ import annotations
@@ -38,15 +39,22 @@ def main() -> None:
     if recipe["channel"]["python"] != here:
         sys.exit(f"{path} is for CPython {recipe['channel']['python']}, and this is {here}")
     wheels = resolve(recipe["channel"]["wants"])
-    if "include" in recipe["channel"]:
-        base = tomllib.loads((path.parent / recipe["channel"]["include"]).read_text(encoding="utf-8"))
-        covered = {canonicalize_name(row["name"]) for row in base["wheel"]}
-        asked = {canonicalize_name(want.partition("==")[0]) for want in recipe["channel"]["wants"]}
-        wheels = {name: pin for name, pin in wheels.items() if name not in covered or name in asked}
+    covered = included(path, recipe)
+    wheels = {name: pin for name, pin in wheels.items() if covered.get(name) != pin["version"]}
     before: dict[str, Any] = {canonicalize_name(row["name"]): row for row in recipe.get("wheel", [])}
     head = text.partition(MARKER)[0]
     path.write_text(head + MARKER + "".join(table(pin, before.get(name, {})) for name, pin in wheels.items()), "utf-8")
     sys.stderr.write(f"{len(wheels)} wheels pinned in {path}\n")
+
+
+def included(path: Path, recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Canonical name → version of the wheels that come with the recipes that this one includes."""
+    if "include" not in recipe["channel"]:
+        return {}
+    base = path.parent / recipe["channel"]["include"]
+    content = tomllib.loads(base.read_text(encoding="utf-8"))
+    own = {canonicalize_name(row["name"]): row["version"] for row in content.get("wheel", [])}
+    return included(base, content) | own
 
 
 def resolve(wants: list[str]) -> dict[str, dict[str, str]]:

@@ -247,8 +247,8 @@ def _extra(extra: tables.Extra) -> str:
 def knowledge_page() -> str:
     """The facts about the world that lockgen decides by."""
     sections = (
-        ("CUDA toolkits and drivers", "The Linux driver that each toolkit came with.", toolkits()),
-        ("Driver floors", "The oldest Linux driver that runs code of any toolkit of one major.", drivers()),
+        ("CUDA toolkits and drivers", "The driver that each toolkit came with.", toolkits()),
+        ("Driver floors", "The oldest driver that runs code of any toolkit of one major.", drivers()),
         ("Limits of an older driver", "What a driver that is older than the toolkit does not give.", limits()),
         ("GPUs", "Names that `gpus` takes, and their compute capability.", gpus()),
         *((f"GPUs covered by {p.name}", _COVERED, capabilities(p)) for p in tables.providers()),
@@ -274,13 +274,22 @@ _FACT = ("source", "checked")
 
 def toolkits() -> str:
     """The driver that each toolkit came with."""
-    return table(("CUDA", "driver", *_FACT), [(one.cuda, one.driver, *origin(one)) for one in tables.toolkits()])
+    rows = [(one.cuda, one.driver, one.windows_driver or "", *origin(one)) for one in tables.toolkits()]
+    return table(("CUDA", "Linux driver", "Windows driver", *_FACT), rows)
 
 
 def drivers() -> str:
     """The driver floor of each major."""
-    rows = [(f"{one.major}.x", f"{one.min_driver} or newer", *origin(one)) for one in tables.minor_compatibility()]
-    return table(("CUDA", "driver", *_FACT), rows)
+    rows = [
+        (
+            f"{one.major}.x",
+            f"{one.min_driver} or newer",
+            f"{one.windows_min_driver} or newer" if one.windows_min_driver else "not known",
+            *origin(one),
+        )
+        for one in tables.minor_compatibility()
+    ]
+    return table(("CUDA", "Linux driver", "Windows driver", *_FACT), rows)
 
 
 def limits() -> str:

@@ -52,7 +52,7 @@ def stale_files(plan: Plan, locks: Sequence[Lock], folder: Path, pixi_lock_versi
     found = []
     for name, text in render(plan, locks, pixi_lock_version).items():
         try:
-            same = (folder / name).read_bytes() == text.encode()
+            same = (folder / name).read_bytes().replace(b"\r\n", b"\n") == text.encode()  # Git may have changed them
         except OSError:
             found.append(f"{name} is missing")
             continue

@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import resources
@@ -45,6 +45,11 @@ class Channels:
     """As many solves at a time as there are processors: more would only take memory."""
     _gateway: Gateway | None = None
     _files: dict[tuple[str, str], SparseRepoData] = field(default_factory=dict)
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only the metadata that comes with lockgen is seen."""
+        return self.snapshot == bundled_snapshot()
 
     def gateway(self) -> Gateway:
         """Rattler's client, set up by its own configuration: mirrors, proxies, credentials."""
@@ -106,7 +111,12 @@ def _opened(path: Path, url: str, subdir: str) -> SparseRepoData:
     try:
         if path.suffix != ".zst":
             return SparseRepoData(Channel(url), subdir, path)
-        with _unpacked(path) as plain:
+        data = path.read_bytes()
+        cached = _place_in_cache(data)
+        if cached.is_file():
+            with suppress(OSError):  # damaged since it was written: it is unpacked again
+                return SparseRepoData(Channel(url), subdir, cached)
+        with _unpacked(data, cached) as plain:
             return SparseRepoData(Channel(url), subdir, plain)
     except (OSError, zstandard.ZstdError) as error:
         hint = "get the file again: it is not whole, or not the metadata of a channel"
@@ -124,26 +134,28 @@ def _repodata(snapshot: Path, url: str, subdir: str) -> Path | None:
     return next((path for name in _NAMES if (path := folder / name).is_file()), None)
 
 
-@contextmanager
-def _unpacked(packed: Path) -> Iterator[Path]:
-    """The plain text of a compressed file: in the user's cache, else a file that is gone once it is open."""
-    data = packed.read_bytes()
+def _place_in_cache(data: bytes) -> Path:
+    """Where the user's cache keeps the plain text of compressed data."""
     cache = Path(os.environ.get("LOCKGEN_CACHE_DIR") or platformdirs.user_cache_dir("lockgen")) / "repodata"
-    target = cache / f"{hashlib.sha256(data).hexdigest()}.json"
-    if not target.is_file():
-        decompressor = zstandard.ZstdDecompressor().decompressobj()
-        text = decompressor.decompress(data)
-        if not decompressor.eof:
-            raise zstandard.ZstdError("the compressed data ends too early")
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
-            _replace(target, text)
-        except OSError:
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                target = Path(folder) / "repodata.json"
-                target.write_bytes(text)
-                yield target
-            return
+    return cache / f"{hashlib.sha256(data).hexdigest()}.json"
+
+
+@contextmanager
+def _unpacked(data: bytes, target: Path) -> Iterator[Path]:
+    """The plain text of compressed data: in the cache at `target`, else a file that is gone once it is open."""
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    text = decompressor.decompress(data)
+    if not decompressor.eof:
+        raise zstandard.ZstdError("the compressed data ends too early")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(target, text)
+    except OSError:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            target = Path(folder) / "repodata.json"
+            target.write_bytes(text)
+            yield target
+        return
     yield target
 
 

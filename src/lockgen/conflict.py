@@ -10,7 +10,9 @@ from lockgen import matchspec
 
 _BRANCH = re.compile(r"^(?P<indent>(?:[│ ] {2})*)(?:[├└]─ )(?P<text>.*)$")
 _ONE_BUILD = re.compile(r"^(?P<name>[\w.-]+) (?P<version>[\w.!+]+)(?P<rest>, which .*| would require.*)$")
-MOST_LINES = 40
+MOST_LINES = 24
+LAST_LINES = 8
+"""Of those, how many are the tree's last: what the spec itself forbids stands there."""
 MOST_ALIKE = 3
 
 
@@ -34,13 +36,15 @@ def readable(text: str) -> str:
     The solver's words with its repetitions folded.
 
     Builds that fail for one reason become one line: `python 3.13.0 … 3.13.15 (33 builds), which conflict…`. At most
-    MOST_LINES lines; the first line, which says nothing but that it failed, is left out.
+    MOST_LINES lines, from both ends; the first line, which says nothing but that it failed, is left out.
     """
     root = _tree(text)
     _fold(root)
     lines = list(root.lines()) or [root.text]
     if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"… {len(lines) - MOST_LINES} more lines"]
+        more = len(lines) - MOST_LINES
+        left_out = f"… {more} more line{'s' if more > 1 else ''} …"
+        lines = [*lines[: MOST_LINES - LAST_LINES], left_out, *lines[-LAST_LINES:]]
     return "\n".join(lines)
 
 

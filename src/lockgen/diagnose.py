@@ -34,6 +34,12 @@ async def absences(planned: Planned, channels: Channels) -> tuple[Problem, ...]:
     return tuple(_absent(planned, name) for name in sorted(names) if not records[name])
 
 
+def of_sample(problem: Problem) -> Problem:
+    """The same problem, told as one of the metadata that comes with lockgen."""
+    hint = "`--offline` knows a small sample of conda-forge only: without it, the whole channel is asked"
+    return replace(problem, hint=f"{problem.hint}\n{hint}" if problem.hint else hint)
+
+
 async def unsolvable(planned: Planned, channels: Channels, tree: str) -> Problem:
     """The problem of a request without an answer, all of whose packages exist: with the culprits, or with choices."""
     request = planned.request
@@ -49,6 +55,10 @@ async def unsolvable(planned: Planned, channels: Channels, tree: str) -> Problem
 def _absent(planned: Planned, name: str) -> Problem:
     wanted = next(one for one in planned.request.requirements if matchspec.name_of(one.spec) == name)
     hint = "is it spelled as the channel spells it?"
+    known = tables.conda_name_for(name)
+    if known and known != name:
+        hint = f"`{name}` is a name of pip's: conda's package is `{known}`"
+        hint += ', which the key `pytorch` asks for: `pytorch: "2.9"`' if known == "pytorch" else ""
     if wanted.key.startswith("extras."):
         use = planned.target.settings.extras[int(wanted.key.split(".")[1])]
         hint = f"`{{name: {use.name}, optional: true}}` leaves out what the channel lacks, and says so"

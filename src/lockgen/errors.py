@@ -44,6 +44,15 @@ class Problem:
         return "\n".join(lines)
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """A hint with the nearest known word, if one is near; case does not count."""
+    import difflib
+
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), list(by_lower), 1, 0.6)
+    return f"did you mean `{by_lower[near[0]]}`?" if near else None
+
+
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut to the part around the mark."""
 

@@ -18,6 +18,7 @@ from rattler.exceptions import InvalidMatchSpecError, InvalidVersionSpecError
 KEYS = ("version", "build", "build_number", "channel", "subdir", "url", "md5", "sha256")
 """What may stand in brackets: what the solver looks at and every format can carry."""
 _PLAIN = re.compile(r"\s*([A-Za-z0-9_.-]+)(?=$|[\s=<>!~])")
+_FIRST = re.compile(r"[^\s=<>!~\[;|,]*")
 _QUOTED = re.compile(r'"[^"]*"')
 _BRACKET_KEY = re.compile(r'([a-z_]+)=(?=""|\[)')
 _SOURCE = re.compile(r"[\[/]|::")
@@ -107,6 +108,18 @@ def name_of(text: str) -> str:
     """The package that a match spec of a spec or a record is about, in lower case."""
     plain = _PLAIN.match(text)
     return plain[1].lower() if plain and "::" not in text else parts(text).name
+
+
+def cut(text: str) -> tuple[str, str]:
+    """
+    A record's dependency as its first word, as it is written, and the constraint behind it.
+
+    By its text alone, where `parts` parses: a format that keeps the two apart has to give the same text back.
+    """
+    plain = text.lstrip()
+    found = _FIRST.match(plain)
+    name = found.group() if found else plain
+    return name, plain[len(name) :].strip()
 
 
 @lru_cache(maxsize=8192)

@@ -146,8 +146,10 @@ def _extras(target: Target, cuda: CudaAsk | None) -> list[Requirement]:
 
 
 def _listed(target: Target, key: str) -> list[Requirement]:
+    """The match specs of a list, sorted: their order says nothing. The keys keep their places in the file."""
     listed: list[str] = getattr(target.settings, key)
-    return [Requirement(spec=spec, because=f"{key}: {spec}", key=f"{key}.{i}") for i, spec in enumerate(listed)]
+    found = (Requirement(spec=spec, because=f"{key}: {spec}", key=f"{key}.{i}") for i, spec in enumerate(listed))
+    return sorted(found, key=lambda one: one.spec)
 
 
 def _virtual_packages(target: Target, cuda: CudaAsk | None) -> tuple[str, ...]:

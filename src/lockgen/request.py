@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 ChannelPriority = Literal["strict", "disabled"]
@@ -21,6 +22,11 @@ class Requirement:
     """Path of the key in the spec, dotted: `pytorch`, `extras.0`, `dependencies.2`."""
     optional: bool = False
     """May be left out, and said so, where the channels cannot give it."""
+
+    @property
+    def extra(self) -> str | None:
+        """Name of the extra that asks for it."""
+        return self.because.removeprefix("extra ").split(":", 1)[0] if self.key.startswith("extras.") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +61,27 @@ class Request:
     """Packages built later than this are not seen: ISO date or date and time, UTC."""
     cuda: CudaAsk | None = None
     """None where CPU builds are asked for."""
+
+
+_UNORDERED = ("dependencies", "constraints")
+"""Lists of a spec whose order says nothing."""
+
+
+def settled(request: Request) -> Request:
+    """The request as it is locked: what a spec lists without an order is numbered as it is sorted, not as written."""
+    return replace(
+        request, requirements=_renumbered(request.requirements), constraints=_renumbered(request.constraints)
+    )
+
+
+def _renumbered(asked: Sequence[Requirement]) -> tuple[Requirement, ...]:
+    counts = dict.fromkeys(_UNORDERED, 0)
+    found = []
+    for one in asked:
+        name = one.key.split(".")[0]
+        if name in counts:
+            found.append(replace(one, key=f"{name}.{counts[name]}"))
+            counts[name] += 1
+        else:
+            found.append(one)
+    return tuple(found)

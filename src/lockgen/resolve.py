@@ -12,6 +12,7 @@ from lockgen.lock.consistency import listed_on_cpu
 from lockgen.lock.cuda import facts
 from lockgen.lock.model import Lock, PlatformLock
 from lockgen.plan import Plan, Planned
+from lockgen.request import settled
 from lockgen.solve import NoSolution
 from lockgen.steer import answered, findings_in, obstacles
 
@@ -44,7 +45,12 @@ async def _resolve(plan: Plan, channels: Channels) -> tuple[Lock, ...]:
         problems = {
             str(problem): problem for error in failed if isinstance(error, LockgenError) for problem in error.problems
         }
-        raise type(failed[0])(*problems.values())
+        *others, last = problems.values()
+        if channels.is_sample and isinstance(failed[0], Unsolvable):
+            from lockgen.diagnose import of_sample
+
+            last = of_sample(last)
+        raise type(failed[0])(*others, last)
     by_variant: dict[str | None, list[PlatformLock]] = {}
     for planned, result in zip(plan.planned, results, strict=True):
         assert isinstance(result, PlatformLock)
@@ -92,7 +98,10 @@ async def _locked(planned: Planned, channels: Channels) -> PlatformLock:
         held = await obstacles(request, answer, channels)
         raise AnswerError(*await _refusal(planned, channels, findings, held))
     return PlatformLock(
-        request=request, packages=answer.packages, cuda=facts(request, answer.packages), left_out=answer.left_out
+        request=settled(request),
+        packages=answer.packages,
+        cuda=facts(request, answer.packages),
+        left_out=answer.left_out,
     )
 
 

@@ -30,7 +30,7 @@ from lockgen.errors import Problem, Where, error_from
 STATE = ".lockgen-build.json"
 """Beside the packages: which inputs each was made from."""
 _WORKERS = 2
-_SOURCES = ("archive.py", "build.py", "interpreter.py", "wheel.py", "names.py", "names.toml")
+_SOURCES = ("archive.py", "build.py", "interpreter.py", "wheel.py", "names.py", "../knowledge/names.toml")
 Say = Callable[[str], None]
 
 
@@ -388,7 +388,7 @@ def _content(source: Path) -> dict[str, str]:
 @functools.cache
 def _sources() -> str:
     """What the code that makes packages is: a change of it makes them anew."""
-    code = b"".join(Path(__file__).with_name(name).read_bytes() for name in _SOURCES)
+    code = b"".join((Path(__file__).parent / name).read_bytes() for name in _SOURCES)
     return hashlib.sha256(code).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,8 +13,11 @@ from lockgen.lock.model import Lock, chosen
 from lockgen.lock.registry import codec
 
 PATTERN = "conda-lock*.yml"
-MARK = "lockgen"
-"""Stands in the first lines of each file that is written, except `pixi.lock`."""
+_HEAD = re.compile(
+    r"# (?:Locked|Written) by lockgen from the spec (?P<spec>\S+?)(?:\. Not to be edited| for |; install|, with pixi)"
+    r"|# Made by lockgen from \S+; do not edit"
+)
+"""The first line of each file that is written, except `pixi.lock`, which has none of ours."""
 DERIVED = (PATTERN, "*.explicit.lock", "environment*.yml", "Dockerfile*")
 
 
@@ -110,22 +114,48 @@ def _text(path: Path) -> str:
 
 def refuse_foreign(folder: Path, files: Iterable[str]) -> None:
     """
-    Refuse to overwrite what somebody else wrote, where a folder has nothing of lockgen yet: a project's own Dockerfile.
+    Refuse to overwrite what somebody else wrote: a project's own Dockerfile. Each file is known by its first line.
 
     Raises:
         LockError: with the names of the files.
     """
     there = [name for name in files if (folder / name).exists()]
-    if there and not any(MARK in _beginning(folder / name) for name in there):
-        names = ", ".join(sorted(there))
+    others = [name for name in there if not _is_ours(folder / name)]
+    if others:
+        names = ", ".join(sorted(others))
         hint = "`-o` names another folder; or move them away, and they are written"
         raise LockError(Problem(message=f"{folder} has files that lockgen did not write: {names}", hint=hint))
 
 
-def _beginning(path: Path) -> str:
+def _is_ours(path: Path) -> bool:
+    """Whether lockgen wrote a file, or it is empty; `pixi.lock` belongs to the one who wrote the file beside it."""
+    if path.name == "pixi.lock":
+        beside = (path.with_name("pixi.toml"), *path.parent.glob(PATTERN))
+        return any(_HEAD.match(_first_line(one)) for one in beside)
+    first = _first_line(path)
+    return not first or bool(_HEAD.match(first))
+
+
+def refuse_other_spec(folder: Path, name: str) -> None:
+    """
+    Refuse to replace the locks of another spec in a folder.
+
+    Raises:
+        LockError: with the name of that spec.
+    """
+    for path in sorted(folder.glob(PATTERN)):
+        found = _HEAD.match(_first_line(path))
+        if found and found["spec"] not in (None, name):
+            message = f"{folder} has the locks of another spec, `{found['spec']}`"
+            hint = f"name another folder with `-o`; if that spec is now `{name}`, remove {path}"
+            raise LockError(Problem(message=message, hint=hint))
+
+
+def _first_line(path: Path) -> str:
+    """The first line of a file, empty where there is none."""
     try:
         with path.open(encoding="utf-8", errors="replace") as text:
-            return text.read(1000)
+            return text.readline(1000)
     except OSError:
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
@@ -30,8 +31,6 @@ FROZEN = typer.Option(
 JSON = typer.Option("--json", help="Print the whole answer as JSON.")
 PIXI = typer.Option(
     "--pixi-lock-version",
-    min=6,
-    max=7,
     metavar="6|7",
     help="Version of pixi.lock; by default that of the file there, else 7.",
 )
@@ -48,16 +47,20 @@ def resolve(
     pixi_lock_version: Annotated[int | None, PIXI] = None,
 ) -> None:
     """Solve a spec and write its locks. All its platforms and variants; the answer is checked and explained."""
-    from lockgen.cli.files import folder_of, read_locks
+    from lockgen.cli.files import folder_of, read_locks, refuse_other_spec
     from lockgen.plan import plan
     from lockgen.spec.parse import load
 
     _refuse_misuse(spec, output, offline=offline, snapshot=snapshot, check=check, frozen=frozen)
+    _refuse_version(pixi_lock_version)
     planned = plan(load(spec))
     folder = output or folder_of(spec)
     if check:
-        _say_whether_current(planned, folder, pixi_lock_version, as_json=as_json)
+        where = f" -o {shlex.quote(str(output))}" if output else ""
+        _say_whether_current(planned, folder, pixi_lock_version, f"{shlex.quote(planned.file)}{where}", as_json=as_json)
         return
+    if output:
+        refuse_other_spec(output, planned.name)
     if not as_json:
         _say_notes(planned)
     locks = _frozen(planned, read_locks(folder), folder) if frozen else _solved(planned, offline, snapshot)
@@ -87,6 +90,14 @@ def _refuse_misuse(
         raise UsageError(Problem(message=message, hint="leave one out"))
 
 
+def _refuse_version(pixi_lock: int | None) -> None:
+    from lockgen.errors import Problem, UsageError
+
+    if pixi_lock not in (None, 6, 7):
+        message = f"`--pixi-lock-version` is `{pixi_lock}`, expected `6` or `7`"
+        raise UsageError(Problem(message=message, hint="leave it out to keep the version of the file there, else 7"))
+
+
 def _say_notes(planned: Plan) -> None:
     """What was read otherwise than written, before the solve: a refusal is easier to understand after it."""
     if not planned.notes:
@@ -112,11 +123,12 @@ def _import_writers() -> None:
     import lockgen.report.text  # noqa: F401
 
 
-def _say_whether_current(planned: Plan, folder: Path, version: int | None, *, as_json: bool) -> None:
-    """Say what is not current, and leave with 1 if anything is not."""
+def _say_whether_current(planned: Plan, folder: Path, version: int | None, again: str, *, as_json: bool) -> None:
+    """Say what is not current, and leave with 1 if anything is not; `again` are the arguments that name it all."""
     from lockgen.cli.files import read_locks
 
     found = _changes(planned, locks := read_locks(folder), folder)
+    kept = "" if found else "--frozen "
     if not found:
         from lockgen.artefacts import pixi_version, stale_files
 
@@ -124,9 +136,8 @@ def _say_whether_current(planned: Plan, folder: Path, version: int | None, *, as
     if as_json:
         typer.echo(json.dumps({"current": not found, "changes": found}, indent=2, ensure_ascii=False))
     elif found:
-        typer.echo(
-            "\n".join((*found, f"not current: {folder}; to mend it, run `lockgen resolve {planned.file}`")), err=True
-        )
+        mend = f"not current: {folder}; to mend it, run `lockgen resolve {kept}{again}`"
+        typer.echo("\n".join((*found, mend)), err=True)
     else:
         typer.echo(f"current: {folder}", err=True)
     if found:

@@ -85,8 +85,8 @@ def load_extra(text: str, file: str) -> Extra:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(_syntax_problem(text, file, str(error))) from error
     except FactError as error:
-        problem = Problem(message=f"`{error.key}` in an extra: {error.message}", where=_where_of(text, file, error.key))
-        raise SpecError(problem) from error
+        message, where = f"`{error.key}` in an extra: {error.message}", _where_of(text, file, error.key)
+        raise SpecError(Problem(message=message, where=where, hint=error.hint)) from error
 
 
 def _extra(table: Table) -> Extra:

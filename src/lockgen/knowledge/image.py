@@ -27,8 +27,6 @@ class Image:
     glibc: str
     user: str
     """The user it starts as."""
-    ca_bundle: str | None
-    """Path of its CA certificates, None where it has none."""
     note: str
     default: bool
     """The one that is taken where the spec names none; one a role."""
@@ -67,7 +65,6 @@ def _image(name: str) -> Image:
         role=_role(table.file, table.text("role")),
         glibc=table.text("glibc"),
         user=table.text("user"),
-        ca_bundle=table.text_or_none("ca_bundle"),
         note=table.text("note"),
         default=table.flag("default"),
         source=table.text("source"),

@@ -32,10 +32,6 @@ class Companion:
     source: str
     checked: datetime.date
 
-    @property
-    def has_both(self) -> bool:
-        return self.gpu is not None and self.cpu is not None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exempt:
@@ -112,7 +108,6 @@ class Provider:
     """The package whose version is the CUDA that is locked."""
     toolkit_role: ToolkitRole
     """Whether that package is required, or only constrained where builds depend on it by themselves."""
-    toolkit_note: str
     unflavoured: tuple[str, ...]
     """Platforms whose builds of pytorch do not say CPU or GPU."""
     companions: tuple[Companion, ...]
@@ -195,8 +190,13 @@ def provider_for(channels: Sequence[str]) -> Provider:
 
     A channel's name is the last part of its URL, so a mirror counts as what it mirrors.
     """
-    named = (channel.rstrip("/").rsplit("/", 1)[-1] for channel in channels)
-    return provider(next((name for name in named if name in names_in("providers")), DEFAULT))
+    return next((found for found in map(provider_of, channels) if found), provider(DEFAULT))
+
+
+def provider_of(channel: str) -> Provider | None:
+    """The provider that a channel or its mirror belongs to, by the last part of its URL."""
+    name = channel.rstrip("/").rsplit("/", 1)[-1]
+    return provider(name) if name in names_in("providers") else None
 
 
 def _provider(table: Table) -> Provider:
@@ -215,7 +215,6 @@ def _provider(table: Table) -> Provider:
         cuda_pattern=re.compile(table.text("cuda_pattern")),
         toolkit_package=table.text("toolkit_package"),
         toolkit_role=_role(table),
-        toolkit_note=table.text("toolkit_note"),
         unflavoured=table.texts("unflavoured"),
         companions=tuple(_companion(row) for row in table.tables("companion")),
         exempt=tuple(_exempt(row) for row in table.tables("exempt")),

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lockgen.errors import closest
+
 # Not importlib.resources, which takes longer to import than all files take to read.
 FOLDER = Path(__file__).parent
 
@@ -17,11 +19,12 @@ FOLDER = Path(__file__).parent
 class FactError(ValueError):
     """A file of facts that does not have the form it should have: a mistake in the file, at `key`."""
 
-    def __init__(self, file: str, key: str, message: str) -> None:
+    def __init__(self, file: str, key: str, message: str, hint: str | None = None) -> None:
         super().__init__(f"{file}: `{key}`: {message}")
         self.file = file
         self.key = key
         self.message = message
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,7 @@ class Table:
         """The table itself; keys other than these are refused."""
         for key in self.values:
             if key not in keys:
-                raise FactError(self.file, key, f"unknown key, expected one of {', '.join(keys)}")
+                raise FactError(self.file, key, f"unknown key, expected one of {', '.join(keys)}", closest(key, keys))
         return self
 
     def text(self, key: str) -> str:

@@ -66,6 +66,13 @@ def platforms() -> tuple[str, ...]:
     return tuple(row.platform for row in systems())
 
 
+def platforms_meant(name: str) -> tuple[str, ...]:
+    """The platforms that another tool's name may stand for: `linux-arm64`, `macos`; none for an unknown one."""
+    plain = name.strip().lower().replace("_", "-").replace("/", "-")
+    rows = facts("systems.toml").tables("also")
+    return next((row.texts("platforms") for row in rows if plain in row.texts("names")), ())
+
+
 def default_virtual_packages(platform: str) -> tuple[str, ...] | None:
     """Virtual packages of the oldest supported system, `name=version=build`, sorted; None for an unknown platform."""
     found = system(platform)

@@ -19,6 +19,7 @@ from lockgen.knowledge.extra import Extra, ExtraPackage, Service, extra, extra_n
 from lockgen.knowledge.gpu import Gpu, gpu, gpu_names
 from lockgen.knowledge.gpu_library import GpuLibrary, gpu_libraries
 from lockgen.knowledge.image import Image, default_image, image, images
+from lockgen.knowledge.names import conda_name, conda_name_for
 from lockgen.knowledge.provider import (
     Build,
     Capabilities,
@@ -28,10 +29,19 @@ from lockgen.knowledge.provider import (
     Provider,
     provider,
     provider_for,
+    provider_of,
     providers,
 )
 from lockgen.knowledge.singleton import Member, SingletonGroup, SingletonProvider, singleton_groups
-from lockgen.knowledge.system import System, default_virtual_packages, is_foreign, platforms, system, systems
+from lockgen.knowledge.system import (
+    System,
+    default_virtual_packages,
+    is_foreign,
+    platforms,
+    platforms_meant,
+    system,
+    systems,
+)
 from lockgen.knowledge.versions import compare_versions, is_within, numbers, reaches
 from lockgen.knowledge.wheel import WheelChoice, WheelRow, wheel_choices, wheel_rows
 
@@ -58,6 +68,8 @@ __all__ = [
     "WheelChoice",
     "WheelRow",
     "compare_versions",
+    "conda_name",
+    "conda_name_for",
     "cuda_platforms",
     "default_image",
     "default_virtual_packages",
@@ -78,8 +90,10 @@ __all__ = [
     "minor_version_limits",
     "numbers",
     "platforms",
+    "platforms_meant",
     "provider",
     "provider_for",
+    "provider_of",
     "providers",
     "reaches",
     "singleton_groups",

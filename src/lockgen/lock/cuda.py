@@ -79,11 +79,19 @@ def coverage(
 
 
 def _capabilities(request: Request, packages: Sequence[LockedPackage]) -> tables.Capabilities | None:
-    """What PyTorch's build covers, without the GPUs that a library beside it has dropped; None where not known."""
-    provider = tables.provider_for(request.channels)
+    """
+    What PyTorch's build covers, without the GPUs that a library beside it has dropped.
+
+    None where it is not known, as for a build of a channel that is nobody's whose builds are known.
+    """
     pytorch = next((package for package in packages if package.name == "pytorch"), None)
-    built_for = provider.cuda_of(pytorch.build) if pytorch else None
-    known = provider.capabilities(pytorch.version, built_for, request.platform) if pytorch and built_for else None
+    provider = tables.provider_of(pytorch.channel) if pytorch else None
+    built_for = provider.cuda_of(pytorch.build) if pytorch and provider else None
+    known = (
+        provider.capabilities(pytorch.version, built_for, request.platform)
+        if pytorch and provider and built_for
+        else None
+    )
     dropping = [
         library
         for library in tables.gpu_libraries()

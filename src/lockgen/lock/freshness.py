@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from lockgen import matchspec
 from lockgen.lock.cuda import facts
@@ -65,6 +66,11 @@ def _specs(kind: str, old: Sequence[Requirement], new: Sequence[Requirement]) ->
     before, after = {_asked(one): one for one in old}, {_asked(one): one for one in new}
     gone = [one for key, one in before.items() if key not in after]
     come = [one for key, one in after.items() if key not in before]
+    kept = {one.extra for one in old} & {one.extra for one in new}
+    yield from _whole_extras("no longer asked for", gone, kept)
+    yield from _whole_extras("asked for now", come, kept)
+    gone = [one for one in gone if one.extra in kept or one.extra is None]
+    come = [one for one in come if one.extra in kept or one.extra is None]
     for one in gone:
         successor = next((other for other in come if _subject(other) == _subject(one)), None)
         if successor is not None:
@@ -74,6 +80,13 @@ def _specs(kind: str, old: Sequence[Requirement], new: Sequence[Requirement]) ->
             yield f"{kind}`{_key(one)}` no longer asks for `{one.spec}`"
     for one in come:
         yield f"{kind}`{_key(one)}` now asks for `{one.spec}`"
+
+
+def _whole_extras(what: str, asked: Sequence[Requirement], kept: Set[str | None]) -> Iterator[str]:
+    """One line for each extra that came or went as a whole."""
+    for name, count in Counter(one.extra for one in asked if one.extra not in kept).items():
+        if name is not None:
+            yield f"extra `{name}` is {what} ({'1 package' if count == 1 else f'{count} packages'})"
 
 
 def _reasons(old: Request, new: Request) -> Iterator[str]:

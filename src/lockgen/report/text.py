@@ -21,9 +21,10 @@ from lockgen.errors import Problem
 from lockgen.knowledge import tables
 from lockgen.lock.codec import suffixed
 from lockgen.lock.consistency import on_cpu, with_cuda
+from lockgen.lock.cuda import coverage
 from lockgen.lock.model import CudaFacts, Lock, LockedPackage, PlatformLock
 from lockgen.lock.why import Chain
-from lockgen.request import Requirement
+from lockgen.request import CudaAsk, Requirement
 
 if TYPE_CHECKING:
     from lockgen.spec.idioms import Note
@@ -65,16 +66,23 @@ def note(one: Note) -> Text:
 
 def resolved(locks: Sequence[Lock]) -> RenderableType:
     """The whole answer, one block for each variant and platform."""
-    return Group(*(_platform(lock, one) for lock in locks for one in lock.platforms))
+    told: dict[_Told, str] = {}
+    return Group(*(_platform(lock, one, told) for lock in locks for one in lock.platforms))
 
 
-def _platform(lock: Lock, one: PlatformLock) -> RenderableType:
+_Told = tuple[CudaFacts, CudaAsk | None, tuple[str, ...]]
+"""What a block about CUDA says: two that say the same are shown once."""
+
+
+def _platform(lock: Lock, one: PlatformLock, told: dict[_Told, str]) -> RenderableType:
     name = f"{lock.name} · {lock.variant}" if lock.variant else lock.name
     total = size(sum(package.size for package in one.packages))
     head = Text.assemble((name, "bold"), " on ", (one.platform, "bold"), f": {_packages(one)}, {total} to download")
     rows = [_choices(one)]
     if one.cuda:
-        rows.append(_cuda(one.cuda))
+        said = (one.cuda, one.request.cuda, tuple(_answers(one)))
+        rows.append(_same_cuda(one.cuda, told[said]) if said in told else _cuda(one.cuda, one))
+        told.setdefault(said, _place(lock, one))
     rows.append(_rest(one))
     return Group(head, "", *(Padding(row, (0, 0, 1, 2)) for row in rows))
 
@@ -121,7 +129,7 @@ def _choices(one: PlatformLock) -> RenderableType:
     rows = [
         (wanted.because, package)
         for wanted in one.request.requirements
-        if not wanted.key.startswith("extras.") and (package := packages.get(matchspec.name_of(wanted.spec)))
+        if wanted.extra is None and (package := packages.get(matchspec.name_of(wanted.spec)))
     ]
     width = max((len(f"{package.name} {package.version}") for _, package in rows), default=0)
     for because, package in rows:
@@ -137,25 +145,57 @@ def _choices(one: PlatformLock) -> RenderableType:
 def _by_extra(requirements: Iterable[Requirement]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for wanted in requirements:
-        if wanted.key.startswith("extras."):
-            title = wanted.because.removeprefix("extra ").split(":", 1)[0]
-            found.setdefault(title, []).append(matchspec.name_of(wanted.spec))
+        if wanted.extra is not None:
+            found.setdefault(wanted.extra, []).append(matchspec.name_of(wanted.spec))
     return found
 
 
-def _cuda(facts: CudaFacts) -> RenderableType:
-    table = _grid()
+def _cuda_words(facts: CudaFacts) -> Text:
     colour = "bold green" if facts.asked == facts.locked else "bold yellow"
-    table.add_row("CUDA", Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, colour)))
-    unknown = f"not known; one for CUDA {facts.locked} or newer is enough"
-    table.add_row("driver", unknown if facts.min_driver == "unknown" else f"{facts.min_driver} or newer")
+    return Text.assemble("asked ", (facts.asked, "bold"), ", locked ", (facts.locked, colour))
+
+
+def _same_cuda(facts: CudaFacts, place: str) -> RenderableType:
+    """One line for a block that stands above already."""
+    table = _grid()
+    table.add_row("CUDA", _cuda_words(facts).append(f"; all as above for {place}"))
+    return table
+
+
+def _cuda(facts: CudaFacts, one: PlatformLock) -> RenderableType:
+    table = _grid()
+    table.add_row("CUDA", _cuda_words(facts))
+    table.add_row("driver", _driver(facts, one))
     if facts.capabilities:
         table.add_row("GPUs", Items(_by_architecture(facts.capabilities)))
+    if answers := _answers(one):
+        table.add_row("" if facts.capabilities else "GPUs", Items(["asked for: " + answers[0], *answers[1:]]))
     if facts.ptx:
         table.add_row("", f"newer GPUs through PTX {facts.ptx}, on a driver for CUDA {facts.locked} or newer")
     for index, sentence in enumerate(facts.notes):
         table.add_row("why" if index == 0 else "", sentence)
     return table
+
+
+def _driver(facts: CudaFacts, one: PlatformLock) -> str:
+    """The driver it needs; the one that the spec allows is enough, or the answer would have been refused."""
+    if facts.min_driver == "unknown":
+        return f"not known; one for CUDA {facts.locked} or newer is enough"
+    asked = one.request.cuda.driver if one.request.cuda else None
+    return f"{facts.min_driver} or newer" + (f"; {asked}, which the spec allows, runs it" if asked else "")
+
+
+def _answers(one: PlatformLock) -> list[str]:
+    """How each GPU that the spec names is covered: `7.0 Volta covered`."""
+    if not one.request.cuda or not one.request.cuda.gpus or all(each.name != "pytorch" for each in one.packages):
+        return []
+    _, how = coverage(one.request, one.packages)
+    words = {"native": "covered", "ptx": "through PTX", None: "not covered"}
+    found = []
+    for capability, covered in (how or {}).items():
+        gpu = tables.gpu(capability)
+        found.append(f"{capability}{f' {gpu.architecture}' if gpu else ''} {words[covered]}")
+    return found
 
 
 def _by_architecture(capabilities: Sequence[str]) -> list[str]:
@@ -219,10 +259,7 @@ def next_steps(
     table.add_row("wrote", f"{folder}/  {what}{also}")
     if removed:
         table.add_row("removed", ", ".join(removed))
-    at = shlex.quote(f"{folder}/pixi.toml")
-    environment = f" -e {locks[0].variant}" if locks[0].variant else ""
-    commands = [_conda_lock(folder, lock) for lock in locks]
-    commands.append(f"pixi install --frozen{environment} --manifest-path {at}")
+    commands = [_conda_lock(folder, lock) for lock in locks] + [_pixi(folder, lock) for lock in locks]
     labels = ["install", *("" for _ in commands)]
     return Group(table, *(_command(label, text) for label, text in zip(labels, commands, strict=False)))
 
@@ -231,6 +268,11 @@ def _conda_lock(folder: str, lock: Lock) -> str:
     name = f"{lock.name}-{lock.variant}" if lock.variant else lock.name
     file = suffixed("conda-lock.yml", lock)
     return f"conda-lock install -n {name} {shlex.quote(f'{folder}/{file}')}"
+
+
+def _pixi(folder: str, lock: Lock) -> str:
+    environment = f" -e {lock.variant}" if lock.variant else ""
+    return f"pixi install --frozen{environment} --manifest-path {shlex.quote(f'{folder}/pixi.toml')}"
 
 
 def _command(label: str, text: str) -> Text:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lockgen import matchspec
-from lockgen.errors import Problem, SpecError, Where
+from lockgen.errors import Problem, SpecError, Where, closest
 from lockgen.knowledge import tables
 from lockgen.spec.idioms import Note, Rewriter
+from lockgen.spec.model import platform_hint
 from lockgen.spec.reader import MOST_BYTES, read
 from lockgen.spec.secret import has_credential, masked
-from lockgen.spec.source import Node, closest, merge, shown
+from lockgen.spec.source import Node, merge, shown
 
 _OWN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Reading = Callable[[Path], bytes]
@@ -77,6 +79,8 @@ class Files:
         return self.spec(_beside(path, name), above, where)
 
     def _bytes(self, path: Path, asked_at: Where | None) -> bytes:
+        if asked_at and _is_special(path):
+            raise SpecError(_not_regular(path, asked_at))
         try:
             return self.reading(path)
         except FileNotFoundError:
@@ -91,7 +95,7 @@ class Files:
     def extra(self, name: str, where: Where, path: Path) -> tables.Extra | None:
         """An extra, people's own before ours; an unknown one becomes a problem once for each place."""
         for folder in dict.fromkeys((path.parent, Path(where.file).parent)):
-            own = self._own_extra(name, folder / "extras" / f"{name}.toml")
+            own = self._own_extra(name, folder / "extras" / f"{name}.toml", where)
             if own is not None:
                 return own
         ours = tables.extra(name)
@@ -99,15 +103,18 @@ class Files:
             self.problems.append(_unknown_extra(name, where))
         return ours
 
-    def _own_extra(self, name: str, own: Path) -> tables.Extra | None:
+    def _own_extra(self, name: str, own: Path, asked_at: Where) -> tables.Extra | None:
         """An extra beside the spec; None where there is no such file, or one with problems, which are collected."""
         if not _OWN.fullmatch(name):
             return None
         if (name, own) not in self._extras:
-            self._extras[name, own] = self._read_extra(own)
+            self._extras[name, own] = self._read_extra(own, asked_at)
         return self._extras[name, own]
 
-    def _read_extra(self, own: Path) -> tables.Extra | None:
+    def _read_extra(self, own: Path, asked_at: Where) -> tables.Extra | None:
+        if _is_special(own):
+            self.problems.append(_not_regular(own, asked_at))
+            return _nothing_of(own)
         try:
             data = self.reading(own)
         except OSError:
@@ -124,7 +131,25 @@ class Files:
         except (UnicodeDecodeError, RecursionError) as error:
             message = "the file is not UTF-8" if isinstance(error, UnicodeDecodeError) else "the file nests too deep"
             self.problems.append(Problem(message=message, where=Where(file=str(own), line=1, column=1)))
-        return tables.Extra(name=own.stem, summary="", packages=(), services=(), source=None, checked=None)
+        return _nothing_of(own)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path is a pipe, a socket or a device: reading it may never end."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False  # reading it says what is wrong
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _not_regular(path: Path, asked_at: Where) -> Problem:
+    return Problem(message=f"not a regular file: {path}", where=asked_at, hint="a pipe or a device is not read here")
+
+
+def _nothing_of(own: Path) -> tables.Extra:
+    """What an extra whose file has problems stands for."""
+    return tables.Extra(name=own.stem, summary="", packages=(), services=(), source=None, checked=None)
 
 
 def _package_problems(package: tables.ExtraPackage, text: str, own: Path) -> list[Problem]:
@@ -139,9 +164,9 @@ def _package_problems(package: tables.ExtraPackage, text: str, own: Path) -> lis
         problems.append(Problem(message=message, where=_where_of(package.spec, text, own)))
     for platform in package.platforms or ():
         if platform not in tables.platforms():
-            hint = closest(platform, tables.platforms()) or f"known: {', '.join(tables.platforms())}"
+            message = f"unknown platform: `{shown(platform)}`"
             where = _where_of(platform, text, own)
-            problems.append(Problem(message=f"unknown platform: `{shown(platform)}`", where=where, hint=hint))
+            problems.append(Problem(message=message, where=where, hint=platform_hint(platform)))
     return problems
 
 

@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from lockgen import matchspec
+from lockgen.errors import closest
 from lockgen.knowledge import tables
-from lockgen.spec.source import closest, shown
+from lockgen.spec.source import shown
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 VARIANT = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -97,12 +98,19 @@ def _match_spec(text: str) -> str:
     return text
 
 
+_PACKAGED = "list a package that a channel has; `lockgen channel build` makes a channel of your own from wheels"
+
+
 def _match_spec_hint(text: str, flaw: str) -> str | None:
     name = matchspec.name_of(text)
     if name.startswith("__"):
         key = _KEY_OF_VIRTUAL.get(name)
         return f"set the key `{key}`" if key else "virtual packages follow from `platforms`, `cuda` and `system`"
-    if re.fullmatch(r"[A-Za-z0-9_.-]+\[[A-Za-z0-9_,-]+\]", text) or "`extras`" in flaw:
+    if text.startswith("-"):
+        return "that is an option of pip: list each package by its conda name"
+    if re.match(r"(git|hg|svn|bzr)\+|\.{0,2}/", text) or re.search(r" @ |\.whl$", text):
+        return f"that is pip's way to name a source: {_PACKAGED}"
+    if re.match(r"[A-Za-z0-9_.-]+\[[A-Za-z0-9_,-]+\]", text) or "`extras`" in flaw:
         return "conda packages have no extras in brackets: list what the extra needs as packages"
     if "`when`" in flaw:
         return "list what one platform or variant needs under `platform` or `variants`"
@@ -115,6 +123,9 @@ def _match_spec_hint(text: str, flaw: str) -> str | None:
 
 
 def _cuda_version(text: str) -> str:
+    exactly = re.fullmatch(r"([0-9]{1,4}\.[0-9]{1,4})[ ,]*\(?exact(?:ly)?\)?", text.strip(), re.IGNORECASE)
+    if exactly:
+        raise _wrong("not a CUDA version", text, f'write `cuda: {{version: "{exactly[1]}", match: exact}}`')
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}", text):
         raise _wrong("not a CUDA version", text, 'write `"12.1"`, or `none` for CPU builds')
     major, minor = ([*text.split("."), "0"])[:2]
@@ -149,9 +160,16 @@ def _gpu(text: str) -> str:
 
 def _platform(text: str) -> str:
     if text not in tables.platforms():
-        near = closest(text, tables.platforms())
-        raise _wrong("unknown platform", text, near or f"known: {', '.join(tables.platforms())}")
+        raise _wrong("unknown platform", text, platform_hint(text))
     return text
+
+
+def platform_hint(text: str) -> str:
+    """The platform that another name stands for, else the nearest, else all."""
+    meant = " or ".join(f"`{one}`" for one in tables.platforms_meant(text))
+    if meant:
+        return f"conda calls it {meant}"
+    return closest(text, tables.platforms()) or f"known: {', '.join(tables.platforms())}"
 
 
 def _base_image(text: str) -> str:
@@ -392,7 +410,7 @@ class Matrix(Keys):
 class SpecModel(Settings):
     """A lockgen spec."""
 
-    name: Name = Field(description="Name of the environment; also of the folder that is written")
+    name: Name = Field(description="Name of the environment; the folder is named after the file")
     description: str | None = Field(None, description="What it is for")
     extends: list[str] = Field(
         default=[], description="Specs that this one builds on, as paths beside it; later ones win, this one last"

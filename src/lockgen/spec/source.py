@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -78,13 +77,6 @@ def merge(base: Node, over: Node) -> Node:
         mine = entries.get(key)
         entries[key] = Entry(entry.where, merge(mine.node, entry.node)) if mine else entry
     return over.with_entries(entries)
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """A hint with the nearest known word, if one is near; case does not count."""
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), list(by_lower), 1, 0.6)
-    return f"did you mean `{by_lower[near[0]]}`?" if near else None
 
 
 def shown(text: str) -> str:

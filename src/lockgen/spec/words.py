@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lockgen.errors import Problem, Where
+from lockgen.errors import Problem, Where, closest
 from lockgen.spec.model import Overlay, Settings, SpecModel
 from lockgen.spec.secret import has_credential
-from lockgen.spec.source import Node, closest, shown
+from lockgen.spec.source import Node, shown
 
 _KINDS = {
     "string_type": "text",

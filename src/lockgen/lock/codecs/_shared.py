@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from lockgen import matchspec
 from lockgen.lock.model import Lock, LockedPackage, PlatformLock
-
-_NAME = re.compile(r"[^\s=<>!~\[;|,]*")
 
 
 class UrlParts(NamedTuple):
@@ -53,13 +50,6 @@ def _ordered_platform(answer: PlatformLock) -> PlatformLock:
     if all(before.name <= after.name for before, after in pairwise(answer.packages)):
         return answer
     return dataclasses.replace(answer, packages=tuple(sorted(answer.packages, key=lambda package: package.name)))
-
-
-def dependency_name(spec: str) -> str:
-    """The word that a record's dependency starts with, as it is written: what comes behind it is the constraint."""
-    text = spec.lstrip()
-    match = _NAME.match(text)
-    return match.group() if match else text
 
 
 def dependencies_first(packages: Sequence[LockedPackage]) -> list[LockedPackage]:

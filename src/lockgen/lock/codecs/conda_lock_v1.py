@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
+from lockgen import matchspec
 from lockgen.errors import LockError, Problem, Where
 from lockgen.lock.codec import Codec, Files, suffixed
-from lockgen.lock.codecs._shared import build_in, dependency_name, environment_name, joined, ordered, url_parts
+from lockgen.lock.codecs._shared import build_in, environment_name, joined, ordered, url_parts
 from lockgen.lock.model import CudaFacts, Lock, LockedPackage, PlatformLock
 from lockgen.lock.yamltext import comment, scalar
 from lockgen.request import CudaAsk, Request, Requirement
@@ -164,8 +165,7 @@ def _dependencies(depends: tuple[str, ...]) -> dict[str, str]:
     """Match specs as conda-lock's mapping of name → constraint; two on one name are joined."""
     found: dict[str, str] = {}
     for spec in depends:
-        name = dependency_name(spec)
-        constraint = spec.lstrip()[len(name) :].strip()
+        name, constraint = matchspec.cut(spec)
         found[name] = joined(found[name], constraint) if name in found else constraint
     return found
 
