@@ -21,7 +21,7 @@ demo-environment: $(VENV)/.installed
 	@printf '\n== 4 of 5: install it\n\n'
 	$(BIN)/lockgen install build/local-cpu -p build/env
 	@printf '\n== 5 of 5: prove it: files, imports, libraries, and a Chinese BERT that learns\n\n'
-	$(BIN)/lockgen verify build/local-cpu -p build/env -o build/evidence.json --html build/report.html
+	$(BIN)/lockgen verify build/local-cpu -p build/env --steps 400 -o build/evidence.json --html build/report.html
 
 test: $(VENV)/.installed-dev lint ## lint, type check, and the whole test suite: it builds a small channel and proves what it installs
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest
