@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-environment test lint docs flagship benchmark gpu-channel gpu-check clean
+.PHONY: demo demo-environment test container-test container-full lint docs flagship benchmark image-benchmark jupyter gpu-channel gpu-check clean
 
 demo: $(VENV)/.installed ## lock the flagship against the bundled metadata, then build a channel, lock, install and prove
 	@printf '\n== 1 of 5: lock the example spec against the bundled metadata\n\n'
@@ -24,7 +24,15 @@ demo-environment: $(VENV)/.installed
 	$(BIN)/lockgen verify build/local-cpu -p build/env --steps 400 -o build/evidence.json --html build/report.html
 
 test: $(VENV)/.installed-dev lint ## lint, type check, and the whole test suite: it builds a small channel and proves what it installs
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m "not container"
+
+container-test: $(VENV)/.installed-dev ## as root on Debian: builds images, runs and verifies them, talks to their services
+	bash tools/container_tools.sh
+	LOCKGEN_CONTAINER_TESTS=1 $(BIN)/python -m pytest -m container --durations=10 tests/container
+
+container-full: $(VENV)/.installed-dev ## the same with every training step of the spec, and the benchmark of images
+	LOCKGEN_TEST_STEPS=400 $(MAKE) container-test
+	$(MAKE) image-benchmark
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -42,6 +50,10 @@ flagship: $(VENV)/.installed ## lock the flagship again against the bundled meta
 benchmark: $(VENV)/.installed ## the flagship's resolve beside a bare solve and conda-lock, in one run
 	$(BIN)/python benchmarks/resolve.py
 
+image-benchmark: $(VENV)/.installed-dev ## one lock as an image in three ways: times, sizes, what an update sends
+	bash tools/container_tools.sh
+	$(BIN)/python benchmarks/image.py
+
 # Debian splits ensurepip off into python3-venv; pip of the machine puts pip into the environment instead.
 $(VENV)/bin/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -54,6 +66,14 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --group dev
 	touch $@
+
+BASE ?= debian-bookworm-slim
+
+jupyter: $(VENV)/.installed ## an image with Jupyter, from a small channel that is built here; BASE names another base
+	$(BIN)/lockgen channel build recipes/services -o build/services
+	$(BIN)/lockgen resolve envs/local-jupyter.yaml -o build/jupyter
+	$(BIN)/lockgen image build build/jupyter --spec envs/local-jupyter.yaml --base "$(BASE)" -o docker-archive:build/jupyter.tar:localhost/jupyter
+	@printf 'Start it:  docker load -i build/jupyter.tar && docker run --rm --shm-size=1g -p 127.0.0.1:8888:8888 -v work:/work localhost/jupyter\nIt prints the address to open, with its token. podman takes the same.\n'
 
 gpu-channel: $(VENV)/.installed ## the CUDA build of PyTorch and NVIDIA's libraries as a channel (4 GB), locked, installed, imported
 	$(BIN)/lockgen channel build recipes/cuda -o build/gpu-channel

@@ -14,7 +14,15 @@ from fake_channel import Record, gpu_channel, record, snapshot
 
 COMMAND = (sys.executable, "-m", "lockgen.cli.main")
 SPEC = 'name: small\npython: "3.13"\npytorch: "2.9"\ncuda: "12.1"\ndependencies: [numpy]\n'
-FILES = ("Dockerfile", "conda-lock.yml", "environment.yml", "linux-64.explicit.lock", "pixi.lock", "pixi.toml")
+LOCKS = ("conda-lock.yml", "environment.yml", "linux-64.explicit.lock", "pixi.lock", "pixi.toml")
+FILES = (
+    "Dockerfile",
+    *LOCKS[:2],
+    *(f"image/files/{name}" for name in ("etc/bash.bashrc", "etc/profile.d/lockgen.sh")),
+    *(f"image/files/opt/lockgen/{name}" for name in ("activate.sh", "entrypoint")),
+    *("image/groups.json", "image/stage.py"),
+    *LOCKS[2:],
+)
 VARIANTS = 'name: small\npython: "3.13"\npytorch: "2.9"\nvariants: {cpu: {cuda: none}, gpu: {cuda: "12.1"}}\n'
 
 
@@ -67,8 +75,10 @@ def resolved(folder: Path, *arguments: str | Path) -> subprocess.CompletedProces
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """The files of a folder as text, by name."""
-    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+    """The files of a folder as text, by path below it."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 def golden(request: pytest.FixtureRequest, name: str, text: str) -> None:

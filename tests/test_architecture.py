@@ -16,7 +16,11 @@ from conftest import ROOT
 
 SOURCE = ROOT / "src" / "lockgen"
 PAYLOAD = SOURCE / "verify" / "payload"
-MODULES = sorted(path for path in SOURCE.rglob("*.py") if PAYLOAD not in path.parents)
+STAGE = SOURCE / "image" / "payload"
+"""Runs by itself too, and is imported as well."""
+SCRIPTS = SOURCE / "knowledge" / "recipes"
+"""Files that users get: no code of lockgen."""
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if not {PAYLOAD, SCRIPTS} & {*path.parents})
 LAYERS = (
     ("errors",),
     ("channelname", "matchspec", "knowledge", "request"),
@@ -27,8 +31,8 @@ LAYERS = (
     ("steer",),
     ("diagnose", "choices", "conflict"),
     ("resolve",),
-    ("host", "output", "image"),
-    ("install", "channel", "verify", "report"),
+    ("host", "output"),
+    ("install", "channel", "verify", "report", "image"),
     ("artefacts",),
     ("cli",),
 )
@@ -37,6 +41,9 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 RATTLER = {"matchspec", "channels", "solve", "install", "channel"}
 PACKAGES = {"", "snapshot"}
 """Nothing but a docstring: the package itself, and a folder of data."""
+
+FORMATS = ("https://json-schema.org", "https://in-toto.io", "https://slsa.dev")
+"""Where formats of files have their names."""
 
 
 def unit(path: Path) -> str:
@@ -99,7 +106,7 @@ def test_no_fact_about_the_outside_is_code(path: Path) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
             assert not re.search(r"[0-9a-f]{32,}", node.value), node.value
             for url in re.findall(r"https?://[\w.-]+", node.value):
-                assert url in ("https://conda.anaconda.org", "https://json-schema.org"), node.value
+                assert url in ("https://conda.anaconda.org", *FORMATS), node.value
 
 
 @pytest.mark.parametrize(
@@ -131,7 +138,11 @@ def test_git_leaves_the_line_ends_of_locks_alone() -> None:
     assert "envs/** text eol=lf" in (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("path", sorted(PAYLOAD.rglob("*.py")), ids=lambda path: path.relative_to(PAYLOAD).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    sorted([*PAYLOAD.rglob("*.py"), *STAGE.rglob("*.py")]),
+    ids=lambda path: path.relative_to(SOURCE).as_posix(),
+)
 def test_the_payload_stands_alone(path: Path) -> None:
     """It runs in the target environment: Python 3.9, nothing but the standard library when a module is imported."""
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
@@ -140,4 +151,4 @@ def test_the_payload_stands_alone(path: Path) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             assert all(name.split(".")[0] in sys.stdlib_module_names | own for name in names), ast.unparse(node)
-    assert "import lockgen\n" not in path.read_text(encoding="utf-8")
+    assert "lockgen" not in {name.split(".")[0] for name in imports(tree)}

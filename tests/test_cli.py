@@ -38,7 +38,20 @@ def test_help_names_the_program_and_says_in_one_line_what_each_command_does(tmp_
     )
     commands = run.stdout.split("Commands:\n")[1].splitlines()
     assert [line.split()[0] for line in commands] == [
-        *("resolve", "init", "list", "why", "install", "run", "verify", "doctor", "schema", "channel")
+        *(
+            "resolve",
+            "init",
+            "list",
+            "why",
+            "install",
+            "run",
+            "verify",
+            "doctor",
+            "dockerfile",
+            "schema",
+            "channel",
+            "image",
+        )
     ]
     assert [line for line in commands if line.split()[0] != "init" and line.endswith("...")] == []
 
@@ -150,11 +163,12 @@ def test_resolve_writes_the_files_beside_the_spec_and_its_screen_to_stderr(locke
 
 
 def test_a_second_resolve_changes_no_byte_and_no_time(locked: Path, tmp_path: Path) -> None:
-    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (locked / "small").iterdir()}
+    paths = [path for path in (locked / "small").rglob("*") if path.is_file()]
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
     run = resolved(locked)
     assert run.returncode == 0
     assert "wrote     small/  nothing: every file is already so\n" in run.stderr
-    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (locked / "small").iterdir()} == before
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths} == before
 
 
 def test_output_names_another_folder(locked: Path, tmp_path: Path) -> None:
@@ -217,10 +231,14 @@ def test_files_of_what_the_spec_no_longer_has_are_removed_and_others_stay(tmp_pa
     (tmp_path / "small.yaml").write_text(VARIANTS)
     run = resolved(tmp_path)
     assert run.returncode == 0
-    assert "removed   Dockerfile, conda-lock.yml, environment.yml, linux-64.explicit.lock\n" in run.stderr
+    assert (
+        "removed   Dockerfile, conda-lock.yml, environment.yml, image/,\n          linux-64.explicit.lock\n"
+        in run.stderr
+    )
     left = set(contents(folder))
     assert {"Dockerfile.dev", "environment.mine.yml", "conda-lock.cpu.yml", "conda-lock.gpu.yml"} <= left
     assert not left & {"Dockerfile", "conda-lock.yml", "environment.yml", "linux-64.explicit.lock"}
+    assert not (folder / "image").exists()
     assert lockgen("resolve", "small.yaml", "--check", cwd=tmp_path).returncode == 0
 
 
@@ -230,7 +248,7 @@ def test_a_file_that_was_edited_by_hand_is_not_removed(tmp_path: Path) -> None:
     edited = tmp_path / "small" / "environment.yml"
     edited.write_text(edited.read_text() + "- mine\n")
     (tmp_path / "small.yaml").write_text(VARIANTS)
-    assert "removed   Dockerfile, conda-lock.yml, linux-64.explicit.lock\n" in resolved(tmp_path).stderr
+    assert "removed   Dockerfile, conda-lock.yml, image/, linux-64.explicit.lock\n" in resolved(tmp_path).stderr
     assert edited.read_text().endswith("- mine\n")
 
 
@@ -319,8 +337,8 @@ def test_a_name_of_pips_gets_the_name_of_condas_and_the_sample_is_told_as_such(t
 @pytest.fixture
 def copied(locked: Path, tmp_path: Path) -> Path:
     """A workshop of one's own whose spec is locked, without channels: `--check` needs none."""
-    (tmp_path / "small").mkdir()
     for name, text in contents(locked / "small").items():
+        (tmp_path / "small" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "small" / name).write_text(text)
     (tmp_path / "small.yaml").write_text(SPEC)
     return tmp_path
@@ -365,7 +383,7 @@ def test_check_names_the_key_that_changed(old: str, new: str, change: str, copie
 
 
 def test_check_of_a_key_that_only_the_image_needs(copied: Path) -> None:
-    (copied / "small.yaml").write_text(SPEC + "image: {workdir: /srv}\n")
+    (copied / "small.yaml").write_text(SPEC + "image: {labels: {org.example.a: b}}\n")
     run = lockgen("resolve", "small.yaml", "--check", cwd=copied)
     said = "Dockerfile is not what the lock gives: was it edited by hand, or an `image` key changed?\n"
     assert (run.returncode, run.stderr) == (1, said + RESTORE)
@@ -378,7 +396,7 @@ def test_check_names_the_folder_that_was_named(copied: Path) -> None:
 
 
 def test_check_does_not_mind_the_line_ends_of_a_checkout(copied: Path) -> None:
-    for file in (copied / "small").iterdir():
+    for file in (path for path in (copied / "small").rglob("*") if path.is_file()):
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     run = lockgen("resolve", "small.yaml", "--check", cwd=copied)
     assert (run.returncode, run.stderr) == (0, "current: small\n")
@@ -438,7 +456,7 @@ def test_frozen_writes_the_derived_files_again_without_channels(copied: Path) ->
         dockerfile.write("RUN true\n")
     run = lockgen("resolve", "small.yaml", "--frozen", cwd=copied)
     assert run.returncode == 0
-    assert "wrote     small/  Dockerfile, pixi.toml (4 unchanged)\n" in run.stderr
+    assert "wrote     small/  Dockerfile, pixi.toml (5 unchanged)\n" in run.stderr
     assert contents(copied / "small") == before
 
 

@@ -74,6 +74,7 @@ def test_ctrl_c_exits_130_in_silence_and_leaves_the_files_alone(
         [*COMMAND, "resolve", "slow.yaml", "-o", "small"],
         cwd=place, env=environment({"XDG_CACHE_HOME": str(place / "cache")}),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )  # fmt: skip
     try:
         assert asked.wait(30)

@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT
 from spec_text import here
 
+from lockgen.knowledge import tables
 from lockgen.plan import plan
 from lockgen.spec import starter
 from lockgen.spec.parse import load
@@ -21,7 +22,7 @@ __all__ = ["here"]
 
 COMMAND = [sys.executable, "-m", "lockgen.cli.main", "init"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-EVERYTHING = """\
+EVERYTHING = f"""\
 # A lockgen spec. Every key: `lockgen schema`. Lock it: `lockgen resolve` and the name of this file.
 name: my-env
 python: "3.13"
@@ -30,11 +31,14 @@ python: "3.13"
 pytorch: "2.9"
 
 # The CUDA version that the machines' driver supports (nvidia-smi shows it), or none for CPU builds.
-# Builds of the same major run there too; {version: "12.1", match: exact} insists on this toolkit.
+# Builds of the same major run there too; {{version: "12.1", match: exact}} insists on this toolkit.
 cuda: "12.1"
+
+# The oldest NVIDIA driver of the machines, and the GPUs that it must run on.
 # driver: ">=535"
 # gpus: [V100, H200]
 
+# Named sets of packages: {", ".join(tables.extra_names())}.
 extras: [nlp]
 platforms: [linux-64]
 
@@ -67,7 +71,7 @@ def test_without_a_terminal_it_writes_the_defaults() -> None:
 def test_flags_are_answers() -> None:
     flags = "--name team --python 3.12 --pytorch >=2.8,<2.10 --cuda none -e jupyter -e ssh -p linux-64 -p osx-arm64"
     assert init("here.yaml", *flags.split()).returncode == 0
-    assert [line for line in Path("here.yaml").read_text().splitlines() if line and not line.startswith("#")] == [
+    assert keys("here.yaml") == [
         "name: team",
         'python: "3.12"',
         'pytorch: ">=2.8,<2.10"',
@@ -79,19 +83,68 @@ def test_flags_are_answers() -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_on_a_terminal_it_asks() -> None:
+def test_the_driver_and_the_gpus_are_flags_too() -> None:
+    flags = "--cuda 12.4 --driver >=550 --gpu H200 --gpu 9.0"
+    assert init("here.yaml", *flags.split()).returncode == 0
+    assert keys("here.yaml")[3:6] == ['cuda: "12.4"', 'driver: ">=550"', 'gpus: [H200, "9.0"]']
+    settings = load(Path("here.yaml")).targets[0].settings
+    assert (settings.driver, settings.gpus) == ("550", ["H200", "9.0"])
+
+
+def test_a_driver_and_a_gpu_that_are_none_write_nothing(here: Path) -> None:
+    done = init("--driver", "new", "--gpu", "H2000")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: not a driver version: `new`\n"
+        '  hint: write `">=535"`, the oldest NVIDIA driver of the machines\n\n'
+        "error: unknown GPU: `H2000`\n  hint: did you mean `H200`?\n",
+    )
+    assert list(here.iterdir()) == []
+
+
+def keys(file: str) -> list[str]:
+    return [line for line in Path(file).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def asked(answers: bytes, *flags: str) -> str:
+    """What it asks where a person is there, who gives these answers."""
     ours, theirs = pty.openpty()
-    command = [*COMMAND, "--python", "3.12"]
-    asked = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=ENVIRONMENT)
-    os.write(ours, b"team\n\nnone\n")
-    _, said = asked.communicate(timeout=60)
+    asking = subprocess.Popen([*COMMAND, *flags], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    os.write(ours, answers)
+    _, said = asking.communicate(timeout=60)
     os.close(ours)
     os.close(theirs)
-    assert asked.returncode == 0
-    assert said.decode() == (
+    assert asking.returncode == 0
+    return said.decode()
+
+
+@pytest.mark.usefixtures("here")
+def test_on_a_terminal_it_asks_for_what_is_not_given() -> None:
+    said = asked(b"\n\n\n\n535\nV100, H200\nnlp,jupyter\n\n")
+    assert said == (
+        "name of the environment [my-env]: "
+        "Python version [3.13]: "
+        "PyTorch version [2.9]: "
+        "CUDA version that the machines' driver supports (nvidia-smi shows it), or none [12.1]: "
+        "oldest NVIDIA driver of the machines, such as 535 (Enter: any): "
+        "GPUs it must run on, such as V100,H200 (Enter: any): "
+        "extras, with commas between [nlp]: "
+        "platforms, with commas between [linux-64]: "
+        "wrote envs/my-env.yaml\nnext: lockgen resolve envs/my-env.yaml\n"
+    )
+    assert keys("envs/my-env.yaml")[4:8] == [
+        'driver: "535"', "gpus: [V100, H200]", "extras: [nlp, jupyter]", "platforms: [linux-64]",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+def test_without_cuda_it_does_not_ask_for_gpus() -> None:
+    assert asked(b"team\n\nnone\n\n\n", "--python", "3.12") == (
         "name of the environment [my-env]: "
         "PyTorch version [2.9]: "
         "CUDA version that the machines' driver supports (nvidia-smi shows it), or none [12.1]: "
+        "extras, with commas between [nlp]: "
+        "platforms, with commas between [linux-64]: "
         "wrote envs/team.yaml\nnext: lockgen resolve envs/team.yaml\n"
     )
     settings = load(Path("envs/team.yaml")).targets[0].settings

@@ -24,7 +24,7 @@ CHECKED = datetime.date(2026, 11, 30)
 TOML_FILES = sorted(path.relative_to(DATA).as_posix() for path in DATA.rglob("*.toml"))
 
 # A nested table belongs to the row that it stands in.
-PARTS = {"provider", "packages", "package", "service", "virtual"}
+PARTS = {"provider", "packages", "package", "service", "virtual", "command"}
 
 
 def rows_of(file: str) -> Iterator[dict[str, Any]]:
@@ -58,10 +58,12 @@ def test_every_file_is_read_by_some_question() -> None:
     assert [row.name for row in tables.providers()] == ["conda-forge", "pytorch"]
     assert [row.name for row in tables.singleton_groups()] == ["openmp", "blas", "cuda"]
     assert len(tables.systems()) == 5
-    assert len(tables.images()) == 7
+    assert len(tables.programs()) == 6
+    assert len(tables.images()) == 9
     assert len(tables.wheel_rows()) == 15
-    expected = {"audio", "jupyter", "llm", "monitor", "nlp", "nlp-zh", "profile", "ssh", "tools", "vscode"}
+    expected = {"audio", "jupyter", "llm", "monitor", "nlp", "nlp-zh", "profile", "serve", "ssh", "tools", "vscode"}
     assert set(tables.extra_names()) == expected
+    assert tables.recipe_names() == ("amp", "ddp", "fsdp", "zero3")
 
 
 @pytest.mark.parametrize(
@@ -576,7 +578,7 @@ def test_an_extra_does_not_make_torchaudio_mandatory() -> None:
 def test_packages_for_cuda_are_left_out_without_it() -> None:
     llm = tables.extra("llm")
     assert llm is not None
-    assert [row.spec for row in llm.packages_on("osx-arm64", cuda=False)] == ["peft", "trl", "accelerate"]
+    assert [row.spec for row in llm.packages_on("osx-arm64", cuda=False)] == ["accelerate", "peft", "trl"]
     assert "flash-attn" in [row.spec for row in llm.packages_on("linux-64", cuda=True)]
     assert "flash-attn" not in [row.spec for row in llm.packages_on("linux-64", cuda=False)]
 
@@ -615,7 +617,7 @@ def test_services_come_with_a_port() -> None:
         for name in tables.extra_names()
         for service in getattr(tables.extra(name), "services", ())
     }
-    assert ports == {"jupyter": 8888, "sshd": 2222, "code-server": 8080}
+    assert ports == {"jupyter": 8888, "ssh": 2222, "vscode": 8080}
 
 
 OWN = 'name = "own"\nsummary = "ours"\n\n[[package]]\nspec = "polars >=1"\nreason = "tables"\n'

@@ -33,7 +33,13 @@ def answers(name: str, folder: Path) -> dict[tuple[str | None, str], PlatformLoc
 
 
 def test_the_presets_are_these() -> None:
-    assert PRESETS == ["pytorch-2.1-cuda-12.1", "pytorch-2.9-nlp", "pytorch-cpu", "pytorch-variants"]
+    assert PRESETS == [
+        "pytorch-2.1-cuda-12.1",
+        "pytorch-2.9-nlp",
+        "pytorch-2.9-workstation",
+        "pytorch-cpu",
+        "pytorch-variants",
+    ]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -94,6 +100,22 @@ def test_the_flagship(shared_channels: Path) -> None:
     assert "PTX is not compiled for the GPU at run time: a GPU that only PTX covers fails" in facts.notes
     assert found["libblas"].build.endswith("_mkl")
     assert found["_openmp_mutex"].build.endswith("_llvm")
+
+
+def test_the_workstation_says_what_it_could_not_have(shared_channels: Path) -> None:
+    answer = answers("pytorch-2.9-workstation", shared_channels)[None, "linux-64"]
+    found = by_name(answer)
+    assert build(found["pytorch"]) == "2.9.1 cuda129_mkl_py313_h54d9d63_305"
+    assert {"peft", "bitsandbytes", "jupyterlab", "ipykernel", "openssh", "git", "transformers"} <= set(found)
+    assert answer.left_out == (
+        "trl: no record in conda-forge for linux-64",
+        "deepspeed: no build goes with the rest",
+        "flash-attn: no build goes with the rest",
+        "tini: no record in conda-forge for linux-64",
+        "supervisor: no record in conda-forge for linux-64",
+        "tmux: no record in conda-forge for linux-64",
+        "htop: no record in conda-forge for linux-64",
+    )
 
 
 def test_exactly_12_1_from_the_pytorch_channel(shared_channels: Path) -> None:

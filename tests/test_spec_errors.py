@@ -891,7 +891,7 @@ s.yaml:2:10: unknown extra: `npl`
 s.yaml:2:17: unknown extra: `quantum`
   2 | extras: [{name: quantum}]
     |                 ^^^^^^^
-  hint: known: audio, jupyter, llm, monitor, nlp, nlp-zh, profile, ssh, tools, vscode; one of your own is a file `extras/quantum.toml` beside the spec""",
+  hint: known: audio, jupyter, llm, monitor, nlp, nlp-zh, profile, serve, ssh, tools, vscode; one of your own is a file `extras/quantum.toml` beside the spec""",
     ),
     "path": (
         "name: a\nextras: [../../etc/passwd]\n",
@@ -899,7 +899,7 @@ s.yaml:2:17: unknown extra: `quantum`
 s.yaml:2:10: unknown extra: `../../etc/passwd`
   2 | extras: [../../etc/passwd]
     |          ^^^^^^^^^^^^^^^^
-  hint: known: audio, jupyter, llm, monitor, nlp, nlp-zh, profile, ssh, tools, vscode""",
+  hint: known: audio, jupyter, llm, monitor, nlp, nlp-zh, profile, serve, ssh, tools, vscode""",
     ),
     "in-overlays": (
         "name: a\nplatform: {linux-64: {extras: [npl]}}\nvariants: {x: {extras: [jupiter]}}\n",

@@ -37,7 +37,7 @@ def test_an_environment_from_a_channel_of_this_machine_is_proved(
     assert CODEC.load is not None
     file = small_environment.folder / "small" / "conda-lock.yml"
     (lock,) = CODEC.load(file.read_text(encoding="utf-8"), str(file))
-    assert evidence["lock"]["fingerprint"] == lock.fingerprint()
+    assert evidence["fingerprint"] == lock.fingerprint()
     bert = next(check["facts"] for check in evidence["checks"] if check["name"] == "bert")
     assert (bert["device"], bert["dtype"], bert["steps"]) == ("cpu", "bfloat16", 400)
     assert bert["held_out"] == 1000

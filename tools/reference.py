@@ -161,12 +161,24 @@ def _type(value: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
 def cli_page() -> str:
     """Every command with its arguments and options."""
     root = typer.main.get_command(app)
-    commands: Mapping[str, Any] = root.commands  # type: ignore[attr-defined]
-    listed = [(f"[`lockgen {name}`](#lockgen-{name})", _summary(command)) for name, command in commands.items()]
+    commands = dict(_commands(root))
+    listed = [
+        (f"[`lockgen {name}`](#lockgen-{name.replace(' ', '-')})", _summary(command))
+        for name, command in commands.items()
+    ]
     text = HEAD + "# Commands\n\n" + table(("command", "what it does"), listed)
     text += "\n`lockgen --version` prints the version; every command takes `--help`. "
     text += "What the exit codes mean: [Exit codes and streams](../exit-codes.md).\n"
     return text + "".join(_command(name, command) for name, command in commands.items())
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command by its whole name, those of groups among them: `image build`."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def _summary(command: Any) -> str:
@@ -181,15 +193,19 @@ def _command(name: str, command: Any) -> str:
     if arguments:
         text += "\n" + table(("argument", "meaning"), [(f"`{_argument(one)}`", one.help or "") for one in arguments])
     if options:
-        kinds = get_type_hints(_function(name))
+        kinds = get_type_hints(_function(name.split()))
         text += "\n" + table(
             ("option", "value", "default", "meaning"), [_option(one, kinds[one.name]) for one in options]
         )
     return text
 
 
-def _function(name: str) -> Callable[..., Any]:
-    return next(one.callback for one in app.registered_commands if one.name == name and one.callback)
+def _function(names: Sequence[str]) -> Callable[..., Any]:
+    owner = app
+    for name in names[:-1]:
+        owner = next(one.typer_instance for one in owner.registered_groups if one.name == name and one.typer_instance)
+    callbacks = {one.name or one.callback.__name__: one.callback for one in owner.registered_commands if one.callback}
+    return callbacks[names[-1]]
 
 
 def _argument(param: Any) -> str:
@@ -238,9 +254,17 @@ def _extra(extra: tables.Extra) -> str:
     text = f"\n## {extra.name}\n\n{extra.summary}. Source: {source}, checked {checked}.\n\n"
     text += table(("package", "why", "imports to verify", "limits"), rows)
     if extra.services:
-        services = [(one.name, f"`{' '.join(one.command)}`", str(one.port)) for one in extra.services]
-        text += "\nServices for an image; they are data today, and no file uses them yet:\n\n"
-        text += table(("service", "command", "port"), services)
+        services = [
+            (
+                one.name,
+                f"`{' '.join(one.command)}`",
+                f"{one.port} on 127.0.0.1, or `${one.bind}`" if one.bind else str(one.port),
+                f"`{one.health}` answers 200" if one.health else "the port listens",
+            )
+            for one in extra.services
+        ]
+        text += "\nServices of an image:\n\n"
+        text += table(("service", "command", "port", "healthy while"), services)
     return text
 
 
@@ -398,6 +422,13 @@ def wheels() -> str:
     return table(("torch", "default CUDA", "built and promised", "built, not promised", *_FACT), rows)
 
 
+def recipes() -> str:
+    """The recipes for training."""
+    found = (one for one in map(tables.recipe, tables.recipe_names()) if one)
+    rows = [(f"`{one.name}`", one.summary, f"{one.pytorch} or newer", *origin(one)) for one in found]
+    return table(("recipe", "for", "PyTorch", *_FACT), rows)
+
+
 def formats() -> str:
     """What each lock format cannot hold, in the words of its codec."""
     rows = [
@@ -418,6 +449,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "toolkits": toolkits,
     "limits": limits,
     "formats": formats,
+    "recipes": recipes,
 }
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lockgen.cli.files import find_locks, folder_of
-from lockgen.image.dockerfile import dump
-from lockgen.spec.parse import load
+from lockgen.cli.files import folder_of
+from lockgen.cli.images import find_plans
+from lockgen.image.dockerfile import Build, render
+from lockgen.image.plan import Options
 
 ROOT = Path(__file__).parents[1]
 SPEC = Path("envs") / "pytorch-2.9-nlp.yaml"
@@ -14,9 +15,8 @@ SPEC = Path("envs") / "pytorch-2.9-nlp.yaml"
 
 def text() -> str:
     """The Dockerfile, from the lock that is committed."""
-    spec = load(ROOT / SPEC)
-    (lock,) = find_locks(ROOT / SPEC)
-    return dump(lock, spec.targets[0].settings.image, context=f"{folder_of(SPEC).as_posix()}/")
+    ((lock, _, plan),) = find_plans(ROOT / SPEC, None, Options())
+    return render(lock, [plan], Build(context=f"{folder_of(SPEC).as_posix()}/"))["Dockerfile"]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lockgen.errors import LockError, Problem
 
@@ -20,6 +20,10 @@ def write_all(folder: Path, files: Mapping[str, str], leftovers: Iterable[str] =
     Killed at any moment, every file is the old one or the new one, whole. The canonical locks come last, so a set
     that is half new is seen as such by `--check`. A file that is already right keeps its time.
 
+    Args:
+        files: text by path below the folder.
+        leftovers: paths below it.
+
     Returns:
         The names whose content changed.
 
@@ -32,11 +36,12 @@ def write_all(folder: Path, files: Mapping[str, str], leftovers: Iterable[str] =
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             if _content(folder / name) != files[name].encode():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 staged.append((name, _staged(folder / name, files[name])))
         for name, temporary in staged:
             os.replace(temporary, folder / name)
         for name in leftovers:
-            (folder / name).unlink(missing_ok=True)
+            _remove(folder, name)
     except OSError as error:
         where = error.filename2 or error.filename or folder
         message = f"cannot write {folder}: {where}: {error.strerror}"
@@ -45,6 +50,15 @@ def write_all(folder: Path, files: Mapping[str, str], leftovers: Iterable[str] =
         for _, temporary in staged:
             temporary.unlink(missing_ok=True)
     return tuple(name for name, _ in staged)
+
+
+def _remove(folder: Path, name: str) -> None:
+    """Remove a file, and the folders below this one that are empty then."""
+    (folder / name).unlink(missing_ok=True)
+    for parent in PurePosixPath(name).parents:
+        if str(parent) != ".":
+            with contextlib.suppress(OSError):
+                (folder / parent).rmdir()
 
 
 def _content(path: Path) -> bytes | None:

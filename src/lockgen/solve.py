@@ -69,7 +69,7 @@ async def _solve_with_options(request: Request, optional: Sequence[Requirement],
             kept = (*kept, wanted)
         except NoSolution:
             left_out.append(f"{name}: no build goes with the rest")
-    return Answer(packages=packages, left_out=tuple(left_out))
+    return Answer(packages=packages, left_out=tuple(dict.fromkeys(left_out)))
 
 
 def no_record(request: Request) -> str:

@@ -146,7 +146,11 @@ class _Wheel:
         return int(datetime.datetime(*newest, tzinfo=datetime.UTC).timestamp())
 
     def depends(self) -> Iterator[str]:
-        """What the package asks for; extras are nobody's, markers are answered for the interpreter."""
+        """
+        What the package asks for; markers are answered for the interpreter.
+
+        An extra of a requirement, `bleach[css]`, is not followed into the other wheel: `depends` of the recipe does it.
+        """
         if self.is_portable:
             yield _python_needed(self.metadata.get("Requires-Python"), self.tags)
         else:

@@ -15,15 +15,26 @@ from lockgen.lock.registry import codec
 PATTERN = "conda-lock*.yml"
 _HEAD = re.compile(
     r"# (?:Locked|Written) by lockgen from the spec (?P<spec>\S+?)(?:\. Not to be edited| for |; install|, with pixi)"
-    r"|# Made by lockgen from \S+; do not edit"
+    r"|# Made by lockgen from \S+; (?:do not edit|`lockgen dockerfile` writes it anew)"
 )
 """The first line of each file that is written, except `pixi.lock`, which has none of ours."""
-DERIVED = (PATTERN, "*.explicit.lock", "environment*.yml", "Dockerfile*")
+DERIVED = (PATTERN, "*.explicit.lock", "environment*.yml", "Dockerfile*", "image/**/*", "image.*/**/*")
 
 
 def folder_of(spec: Path) -> Path:
     """The folder that a spec's files are written to, beside it: `envs/x.yaml` → `envs/x`."""
     return spec.with_suffix("")
+
+
+def spec_of(named: Path | None) -> Path | None:
+    """The spec that was named, or the one beside the folder of the lock that was; None where there is none."""
+    if named is None:
+        return None
+    if named.is_file() and named.suffix in (".yaml", ".yml") and not named.name.startswith("conda-lock"):
+        return named
+    folder = named if named.is_dir() else named.parent
+    beside = folder.resolve().parent / f"{folder.resolve().name}.yaml"
+    return beside if beside.is_file() else None
 
 
 def read_locks(folder: Path) -> tuple[Lock, ...]:
@@ -48,7 +59,7 @@ def find_locks(named: Path | None) -> tuple[Lock, ...]:
         LockError: there is none, or more than one and none was named.
     """
     if named is None:
-        return read_locks(_only_folder())
+        return read_locks(only_folder())
     if named.is_dir():
         return _some(read_locks(named), named)
     if not named.exists():
@@ -88,7 +99,13 @@ def _some(locks: tuple[Lock, ...], folder: Path) -> tuple[Lock, ...]:
     return locks
 
 
-def _only_folder() -> Path:
+def only_folder() -> Path:
+    """
+    The folder of the only lock here.
+
+    Raises:
+        LockError: there is none, or more than one.
+    """
     patterns = (PATTERN, f"*/{PATTERN}", f"envs/*/{PATTERN}")
     folders = sorted({path.parent for pattern in patterns for path in Path().glob(pattern)})
     if len(folders) == 1:
@@ -120,19 +137,21 @@ def refuse_foreign(folder: Path, files: Iterable[str]) -> None:
         LockError: with the names of the files.
     """
     there = [name for name in files if (folder / name).exists()]
-    others = [name for name in there if not _is_ours(folder / name)]
+    others = [name for name in there if not _is_ours(folder, name)]
     if others:
         names = ", ".join(sorted(others))
         hint = "`-o` names another folder; or move them away, and they are written"
         raise LockError(Problem(message=f"{folder} has files that lockgen did not write: {names}", hint=hint))
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether lockgen wrote a file, or it is empty; `pixi.lock` belongs to the one who wrote the file beside it."""
-    if path.name == "pixi.lock":
-        beside = (path.with_name("pixi.toml"), *path.parent.glob(PATTERN))
+def _is_ours(folder: Path, name: str) -> bool:
+    """Whether lockgen wrote a file, or it is empty; what has no first line of ours goes with the file it is for."""
+    if name == "pixi.lock":
+        beside = (folder / "pixi.toml", *folder.glob(PATTERN))
         return any(_HEAD.match(_first_line(one)) for one in beside)
-    first = _first_line(path)
+    if "/" in name:
+        return any(_HEAD.match(_first_line(one)) for one in folder.glob("Dockerfile*"))
+    first = _first_line(folder / name)
     return not first or bool(_HEAD.match(first))
 
 
@@ -166,7 +185,8 @@ def leftovers(folder: Path, files: Mapping[str, str]) -> tuple[str, ...]:
 
     Only what the lock that is there names, and what is still as it was written; anything else is not ours to remove.
     """
-    others = [path.name for pattern in DERIVED for path in folder.glob(pattern) if path.name not in files]
+    paths = (path.relative_to(folder).as_posix() for pattern in DERIVED for path in folder.glob(pattern))
+    others = [path for path in paths if path not in files]
     if not others:
         return ()
     from lockgen.artefacts import known_texts

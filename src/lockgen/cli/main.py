@@ -12,7 +12,20 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from lockgen.cli import channel, doctor, init, install, listing, resolve, schema, verify, why
+from lockgen.cli import (
+    channel,
+    dockerfile,
+    doctor,
+    image_build,
+    image_plan,
+    init,
+    install,
+    listing,
+    resolve,
+    schema,
+    verify,
+    why,
+)
 from lockgen.cli import run as activated
 from lockgen.errors import LockgenError
 
@@ -52,8 +65,13 @@ app.command("install")(install.install)
 app.command("run", context_settings=activated.SETTINGS)(activated.run)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
+app.command("dockerfile")(dockerfile.dockerfile)
 app.command("schema")(schema.schema)
 app.add_typer(channel.app, name="channel")
+image = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Container images from locks.")
+image.command("plan")(image_plan.image_plan)
+image.command("build")(image_build.image_build)
+app.add_typer(image, name="image")
 
 
 def run(arguments: Sequence[str]) -> int:

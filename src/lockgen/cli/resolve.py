@@ -68,6 +68,11 @@ def resolve(
 
     files = render(planned, locks, pixi_lock_version or pixi_version(folder))
     _write(planned, locks, folder, files, as_json=as_json)
+    if offline and any(one.left_out for lock in locks for one in lock.platforms):
+        typer.echo(
+            "note: the metadata that comes with lockgen is a small sample: conda-forge may have what was left out",
+            err=True,
+        )
 
 
 def _refuse_misuse(
@@ -168,6 +173,7 @@ def _frozen(planned: Plan, locks: tuple[Lock, ...], folder: Path) -> tuple[Lock,
 
 
 def _write(planned: Plan, locks: tuple[Lock, ...], folder: Path, files: dict[str, str], *, as_json: bool) -> None:
+    from lockgen.artefacts import refusals
     from lockgen.cli.files import leftovers, refuse_foreign
     from lockgen.output import write_all
 
@@ -180,7 +186,12 @@ def _write(planned: Plan, locks: tuple[Lock, ...], folder: Path, files: dict[str
         typer.echo(answer(planned, locks, sorted(files)))
         return
     from lockgen.report import text
+    from lockgen.spec.idioms import Note
 
     console = text.console(stderr=True)
     text.show(console, text.resolved(locks))
-    text.show(console, text.next_steps(folder.as_posix(), locks, written, removed, len(files) - len(written)))
+    unchanged = {*text.shortened_paths(files)} - {*text.shortened_paths(written)}
+    text.show(console, text.next_steps(folder.as_posix(), locks, written, removed, len(unchanged)))
+    if sum(name.startswith("Dockerfile") for name in files) < len(locks):
+        for problem in refusals(planned, locks):
+            text.show(console, text.note(Note(message=f"no Dockerfile: {problem.message}")), soft_wrap=True)

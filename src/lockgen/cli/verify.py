@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from lockgen.verify.plan import Settings
 
 LOCK = typer.Argument(help="A lock, its folder or its spec; by default the only lock here.")
-PREFIX = typer.Option("--prefix", "-p", help="The environment to prove.")
+PREFIX = typer.Option("--prefix", "-p", help="The environment to prove; of an image, where it lies in it.")
+IMAGE = typer.Option("--image", help="Prove the environment in an image: any reference that podman or docker takes.")
+RUNTIME = typer.Option("--runtime", help="What runs the image: `podman` or `docker`; by default the one on PATH.")
 OUTPUT = typer.Option("--output", "-o", help="Where to write the evidence.")
 ENVIRONMENT = typer.Option("--environment", "-e", help="Variant that is installed, where the lock has several.")
 MODEL = typer.Option("--model", help="The BERT to fine-tune: `tiny`, `base`, a folder or a hub id (safetensors).")
@@ -34,7 +37,9 @@ HTML = typer.Option("--html", help="Also write one self-contained page.")
 def verify(
     lock: Annotated[Path | None, LOCK] = None,
     *,
-    prefix: Annotated[Path, PREFIX],
+    prefix: Annotated[Path | None, PREFIX] = None,
+    image: Annotated[str | None, IMAGE] = None,
+    runtime: Annotated[str | None, RUNTIME] = None,
     output: Annotated[Path, OUTPUT] = Path("evidence.json"),
     environment: Annotated[str | None, ENVIRONMENT] = None,
     model: Annotated[str | None, MODEL] = None,
@@ -51,10 +56,6 @@ def verify(
     html: Annotated[Path | None, HTML] = None,
 ) -> None:
     """Prove an installed environment. Its files, imports and libraries, and a BERT that learns; exit 1 if one fails."""
-    from lockgen.verify import plan, run
-
-    python = run.interpreter(prefix)
-    found, platform = _installed(lock, prefix, environment)
     given = {
         "model": _absolute_model(model),
         "steps": steps,
@@ -67,24 +68,69 @@ def verify(
         "export": export or None,
         "only": tuple(check) if check else None,
     }
-    settings = _settings(lock, found.variant, platform.platform, given)
-    _refuse_unknown(settings.only)
-    wanted = plan.plan(found, platform, str(prefix.resolve()), settings)
-    evidence = _followed(wanted, python, output)
+    if image is not None:
+        evidence = _in_image(lock, image, runtime, (prefix, environment), given, output)
+    else:
+        evidence = _in_prefix(lock, prefix, environment, given, output)
     _write_reports(evidence, junit, html)
     if not evidence.passed:
         raise typer.Exit(1)
 
 
-def _installed(named: Path | None, prefix: Path, variant: str | None) -> tuple[Lock, PlatformLock]:
-    """The one lock and platform that the environment should be."""
+def _in_prefix(
+    named: Path | None, prefix: Path | None, variant: str | None, given: dict[str, Any], output: Path
+) -> Evidence:
+    """Prove a folder of this machine."""
+    from lockgen.errors import Problem, UsageError
+    from lockgen.verify import plan, run
+
+    if prefix is None:
+        message = "what is to be proved is not named"
+        raise UsageError(Problem(message=message, hint="name a folder, `--prefix`, or an image, `--image`"))
+    python = run.interpreter(prefix)
+    lock, platform = _locked(named, run.platform_of(prefix), variant)
+    settings = _settings(named, lock.variant, platform.platform, given)
+    _refuse_unknown(settings.only)
+    wanted = plan.plan(lock, platform, str(prefix.resolve()), settings)
+    return _followed(lambda progress: run.run(wanted, python, output.resolve(), progress))
+
+
+def _in_image(
+    named: Path | None,
+    reference: str,
+    runtime: str | None,
+    which: tuple[Path | None, str | None],
+    given: dict[str, Any],
+    output: Path,
+) -> Evidence:
+    """Prove what lies in an image; `which` is the prefix in it, and the variant, where the user names them."""
+    from lockgen.verify import image, plan
+
+    prefix, variant = which
+    engine = image.find_runtime(runtime)
+    with image.opened(engine, reference) as found:
+        lock, platform = _locked(named, found.platform, variant, found.fingerprint)
+        image.refuse_other(found, lock.fingerprint())
+        settings = _settings(named, lock.variant, platform.platform, given)
+        _refuse_unknown(settings.only)
+        image.refuse_hub(settings.model)
+        if prefix is not None:
+            found = dataclasses.replace(found, prefix=str(prefix))
+        wanted = plan.plan(lock, platform, found.prefix, settings)
+        return _followed(lambda progress: image.run(wanted, engine, found, output.resolve(), progress))
+
+
+def _locked(
+    named: Path | None, platform: str, variant: str | None, fingerprint: str | None = None
+) -> tuple[Lock, PlatformLock]:
+    """The one lock and platform that the environment should be; a fingerprint chooses among variants."""
     from lockgen.cli.files import find_locks
     from lockgen.errors import LockError, Problem
     from lockgen.lock.model import chosen
-    from lockgen.verify.run import platform_of
 
-    platform = platform_of(prefix)
     locks = find_locks(named)
+    if variant is None and len(locks) > 1:
+        locks = tuple(lock for lock in locks if lock.fingerprint() == fingerprint) or locks
     found = chosen(locks, platform, variant)
     if len(found) == 1:
         whole = next(lock for lock in locks if lock.variant == found[0].variant)
@@ -100,11 +146,12 @@ def _installed(named: Path | None, prefix: Path, variant: str | None) -> tuple[L
 
 def _settings(named: Path | None, variant: str | None, platform: str, given: dict[str, Any]) -> Settings:
     """What the command line says, else what the spec beside the lock says, else the defaults."""
+    from lockgen.cli.files import spec_of
     from lockgen.spec.parse import load
     from lockgen.verify.plan import Settings
 
     settings = Settings()
-    spec = _spec_of(named)
+    spec = spec_of(named)
     targets = load(spec).targets if spec else ()
     for target in targets:
         if (target.variant, target.platform) == (variant, platform):
@@ -119,17 +166,6 @@ def _settings(named: Path | None, variant: str | None, platform: str, given: dic
                 require_gpu=wish.require_gpu,
             )
     return dataclasses.replace(settings, **{key: value for key, value in given.items() if value is not None})
-
-
-def _spec_of(named: Path | None) -> Path | None:
-    """The spec that was named, or the one beside the folder of the lock that was."""
-    if named is None:
-        return None
-    if named.is_file() and named.suffix in (".yaml", ".yml") and not named.name.startswith("conda-lock"):
-        return named
-    folder = named if named.is_dir() else named.parent
-    beside = folder.resolve().parent / f"{folder.resolve().name}.yaml"
-    return beside if beside.is_file() else None
 
 
 def _absolute_model(model: str | None) -> str | None:
@@ -147,11 +183,10 @@ def _refuse_unknown(names: tuple[str, ...]) -> None:
             raise UsageError(Problem(message=f"unknown check: `{name}`", hint=f"the checks are {', '.join(known)}"))
 
 
-def _followed(wanted: dict[str, Any], python: Path, output: Path) -> Evidence:
-    """Run the plan, say what is going on meanwhile, and show what was found."""
+def _followed(carry_out: Callable[[Callable[[str], None]], Evidence]) -> Evidence:
+    """Carry out a plan, say what is going on meanwhile, and show what was found."""
     from lockgen.report import evidence as report
     from lockgen.report import text
-    from lockgen.verify import run
 
     console = text.console(stderr=True)
     with console.status("starting", spinner="dots") as status:
@@ -160,7 +195,7 @@ def _followed(wanted: dict[str, Any], python: Path, output: Path) -> Evidence:
             name, done, _ = line.partition("\t")
             status.update(f"{name} is done" if done else name.removesuffix(" …"))
 
-        evidence = run.run(wanted, python, output.resolve(), progress)
+        evidence = carry_out(progress)
     text.show(console, report.shown(evidence))
     return evidence
 

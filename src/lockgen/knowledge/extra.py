@@ -13,7 +13,7 @@ from lockgen.knowledge.reader import FactError, Table, facts, names_in
 
 KEYS = ("name", "summary", "source", "checked", "package", "service")
 PACKAGE_KEYS = ("spec", "reason", "imports", "platforms", "cuda", "optional")
-SERVICE_KEYS = ("name", "command", "port", "health")
+SERVICE_KEYS = ("name", "command", "port", "health", "bind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,13 @@ class Service:
     """Something that an image can run beside or instead of a shell."""
 
     name: str
+    """Of `[a-z0-9_-]`."""
     command: tuple[str, ...]
     port: int
-    health: tuple[str, ...] | None
-    """A command that exits 0 while the service answers."""
+    health: str | None
+    """A path that HTTP answers with 200 on the port while all is well, `/api`; None: that it listens is enough."""
+    bind: str | None = None
+    """It listens on 127.0.0.1 only, unless this variable holds another address and port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +120,23 @@ def _package(row: Table) -> ExtraPackage:
 
 def _service(row: Table) -> Service:
     row.only(*SERVICE_KEYS)
+    health = row.text_or_none("health")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.text("name")):
+        raise FactError(row.file, "name", "expected lower-case letters, digits, `-` and `_`")
+    if not row.texts("command"):
+        raise FactError(row.file, "command", "is empty")
+    if not 1024 <= row.integer("port") <= 65535:
+        raise FactError(row.file, "port", "expected 1024 to 65535: services do not run as root")
+    if health is not None and not re.fullmatch(r"/[!-~]*", health):
+        raise FactError(row.file, "health", "expected a path on the port, such as `/api`")
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", row.text_or_none("bind") or "BIND"):
+        raise FactError(row.file, "bind", "expected the name of a variable, such as `CODE_SERVER_BIND`")
     return Service(
         name=row.text("name"),
         command=row.texts("command"),
         port=row.integer("port"),
-        health=row.texts_or_none("health"),
+        health=health,
+        bind=row.text_or_none("bind"),
     )
 
 

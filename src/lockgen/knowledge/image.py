@@ -25,8 +25,14 @@ class Image:
     role: Role
     """`base` of a final image, or `installer` in a build stage."""
     glibc: str
+    family: str
+    """Whose packages it is made of: `debian`, `ubuntu`."""
+    cuda: str | None
+    """CUDA that it carries itself: `12.8`."""
     user: str
     """The user it starts as."""
+    packages: tuple[str, ...]
+    """Of conda-forge, pinned, that a build stage needs beside what it has: `conda-lock==4.0.0`."""
     note: str
     default: bool
     """The one that is taken where the spec names none; one a role."""
@@ -64,7 +70,10 @@ def _image(name: str) -> Image:
         digest=table.text("digest"),
         role=_role(table.file, table.text("role")),
         glibc=table.text("glibc"),
+        family=table.text("family"),
+        cuda=table.text_or_none("cuda"),
         user=table.text("user"),
+        packages=table.texts_or_none("packages") or (),
         note=table.text("note"),
         default=table.flag("default"),
         source=table.text("source"),

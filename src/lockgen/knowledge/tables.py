@@ -20,6 +20,7 @@ from lockgen.knowledge.gpu import Gpu, gpu, gpu_names
 from lockgen.knowledge.gpu_library import GpuLibrary, gpu_libraries
 from lockgen.knowledge.image import Image, default_image, image, images
 from lockgen.knowledge.names import conda_name, conda_name_for
+from lockgen.knowledge.program import Program, SystemProgram, program, programs
 from lockgen.knowledge.provider import (
     Build,
     Capabilities,
@@ -32,6 +33,7 @@ from lockgen.knowledge.provider import (
     provider_of,
     providers,
 )
+from lockgen.knowledge.recipe import Command, Recipe, recipe, recipe_files, recipe_names
 from lockgen.knowledge.singleton import Member, SingletonGroup, SingletonProvider, singleton_groups
 from lockgen.knowledge.system import (
     System,
@@ -48,6 +50,7 @@ from lockgen.knowledge.wheel import WheelChoice, WheelRow, wheel_choices, wheel_
 __all__ = [
     "Build",
     "Capabilities",
+    "Command",
     "Companion",
     "Exempt",
     "Extra",
@@ -59,11 +62,14 @@ __all__ = [
     "Limit",
     "Member",
     "MinorCompatibility",
+    "Program",
     "Provider",
+    "Recipe",
     "Service",
     "SingletonGroup",
     "SingletonProvider",
     "System",
+    "SystemProgram",
     "Toolkit",
     "WheelChoice",
     "WheelRow",
@@ -91,11 +97,16 @@ __all__ = [
     "numbers",
     "platforms",
     "platforms_meant",
+    "program",
+    "programs",
     "provider",
     "provider_for",
     "provider_of",
     "providers",
     "reaches",
+    "recipe",
+    "recipe_files",
+    "recipe_names",
     "singleton_groups",
     "system",
     "systems",

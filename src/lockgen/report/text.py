@@ -254,14 +254,19 @@ def next_steps(
 ) -> RenderableType:
     """What was written, and the commands that install it, each on one line to copy."""
     table = _grid()
-    what = ", ".join(sorted(written)) if written else "nothing: every file is already so"
+    what = ", ".join(shortened_paths(written)) if written else "nothing: every file is already so"
     also = f" ({unchanged} unchanged)" if written and unchanged else ""
     table.add_row("wrote", f"{folder}/  {what}{also}")
     if removed:
-        table.add_row("removed", ", ".join(removed))
+        table.add_row("removed", ", ".join(shortened_paths(removed)))
     commands = [_conda_lock(folder, lock) for lock in locks] + [_pixi(folder, lock) for lock in locks]
     labels = ["install", *("" for _ in commands)]
     return Group(table, *(_command(label, text) for label, text in zip(labels, commands, strict=False)))
+
+
+def shortened_paths(paths: Iterable[str]) -> list[str]:
+    """Names of files, and of folders for what lies in them, sorted: `Dockerfile`, `image/`."""
+    return sorted({"/".join((path.split("/")[0], "")) if "/" in path else path for path in paths})
 
 
 def _conda_lock(folder: str, lock: Lock) -> str:

@@ -25,22 +25,11 @@ _KEY_OF_VIRTUAL = {
     "__archspec": "system.archspec",
     "__cuda": "cuda",
 }
-_SYSTEM_FOLDERS = (
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "lib",
-    "lib64",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "sys",
-    "usr",
-    "var",
+_SYSTEM_FOLDERS = frozenset(
+    ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys", "usr")
 )
+_SHARED_FOLDERS = {"home": 2, "opt": 2, "tmp": 2, "var": 3}
+"""Folders in which a path of so many parts may be a folder of one's own."""
 _DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(rf"{_DATE.pattern}([Tt ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}})?([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})?)?")
 
@@ -239,7 +228,8 @@ def _user(text: str) -> str:
 def _workdir(text: str) -> str:
     """The folder is given to the image's user, so it is none of the system's."""
     parts = [part for part in text.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts or (len(parts) == 1 and parts[0] in _SYSTEM_FOLDERS):
+    system = bool(parts) and (parts[0] in _SYSTEM_FOLDERS or len(parts) < _SHARED_FOLDERS.get(parts[0], 1))
+    if not parts or ".." in parts or system:
         raise _wrong("not a folder to work in", text, "write a folder of its own: `/work`")
     return text
 

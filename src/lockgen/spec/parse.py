@@ -33,6 +33,14 @@ class Target:
     """In the order of `settings.extras`."""
     node: Node
 
+    @property
+    def services(self) -> tuple[tables.Service, ...]:
+        """What an image of it can run, in the order of the extras; each name once."""
+        found: dict[str, tables.Service] = {}
+        for service in (one for extra in self.extras for one in extra.services):
+            found.setdefault(service.name, service)
+        return tuple(found.values())
+
     def where(self, key: str) -> Where:
         """The place of a dotted key, `extras.0`."""
         return self.node.place(int(part) if part.isdigit() else part for part in key.split("."))

@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def run(plan: dict[str, Any], python: Path, target: Path, progress: Progress) ->
     with tempfile.TemporaryDirectory(prefix="lockgen-plan-") as folder:
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan, ensure_ascii=False), encoding="utf-8")
-        words = _follow([str(python), "-I", "-B", str(PAYLOAD), str(file), str(target)], progress)
+        words = follow([str(python), "-I", "-B", str(PAYLOAD), str(file), str(target)], progress)
     try:
         text = target.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -70,8 +71,19 @@ def run(plan: dict[str, Any], python: Path, target: Path, progress: Progress) ->
     return load(text, str(target))
 
 
-def _follow(command: list[str], progress: Progress) -> list[str]:
-    """Run a command to its end, passing on its lines; when we are stopped, so is everything that it started."""
+def follow(command: list[str], progress: Progress, limit: float | None = None) -> list[str]:
+    """
+    Run a command to its end, passing on its lines; when we are stopped, so is everything that it started.
+
+    Args:
+        limit: seconds after which it is ended; None waits for ever.
+
+    Returns:
+        The lines.
+
+    Raises:
+        EvidenceError: it cannot be started.
+    """
     try:
         child = subprocess.Popen(
             command,
@@ -85,14 +97,41 @@ def _follow(command: list[str], progress: Progress) -> list[str]:
     except OSError as error:
         raise EvidenceError(Problem(message=f"cannot run {command[0]}: {error.strerror}")) from None
     words = []
+    watch = threading.Timer(limit or threading.TIMEOUT_MAX, _signal, (child, signal.SIGTERM))
+    watch.daemon = True
+    watch.start()
     try:
         assert child.stderr is not None
-        for line in child.stderr:
-            words.append(line.rstrip("\n"))
-            progress(words[-1])
+        with _terminable():
+            for line in child.stderr:
+                words.append(line.rstrip("\n"))
+                progress(words[-1])
     finally:
+        watch.cancel()
         _end(child)
     return words
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Leave through the `finally` blocks when we are asked to end, as on a keyboard interrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _signal(child: subprocess.Popen[str], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
 
 
 def _end(child: subprocess.Popen[str]) -> None:
@@ -101,8 +140,7 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.wait(0.5)
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
+        _signal(child, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(GRACE)
             return

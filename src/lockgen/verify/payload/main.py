@@ -250,6 +250,8 @@ def run_all(plan_file, evidence_file):
 
 def evidence(plan, results):
     named = {key: plan.get(key) for key in ("environment", "variant", "platform", "fingerprint", "prefix")}
+    if plan.get("image"):
+        named["image"] = plan["image"]
     return dict(named, format=1, machine=machine(), checks=results)
 
 

@@ -1,0 +1,1 @@
+. /opt/lockgen/activate.sh

@@ -1,0 +1,1 @@
+"""Images as bytes on disk, without a daemon: layers, layouts, bases."""

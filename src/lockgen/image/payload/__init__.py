@@ -1,0 +1,1 @@
+"""What runs where an image is built, with nothing but the standard library."""
