@@ -98,3 +98,18 @@ def test_a_model_of_a_hub_is_refused(tmp_path: Path) -> None:
     refuse_hub(str(tmp_path))
     with pytest.raises(UsageError, match="a container runs without network, and `org/model` is no folder"):
         refuse_hub("org/model")
+
+
+def test_an_image_that_is_not_here_is_not_looked_for_elsewhere(lock: Path, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "podman"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n[ "$1" != pull ] || echo pulled >&2\nexit 125\n')
+    program.chmod(0o755)
+    done = lockgen(
+        "verify", lock, "--image", "localhost/x", cwd=tmp_path, env={"PATH": f"{program.parent}:/usr/bin:/bin"}
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: no image `localhost/x` here\n"
+        "  hint: `podman images` lists those that are; an image of a registry is fetched by itself\n",
+    )

@@ -84,6 +84,8 @@ def tidy() -> None:
         if name not in kept:
             attempt("podman", "rmi", "--force", name)
     attempt("buildah", "rmi", "--prune", "--force")
+    attempt("podman", "umount", "--all")
+    attempt("umount", "--lazy", BUILD / "store/overlay")  # it is mounted on itself, which `make clean` could not remove
 
 
 def channel_of(recipe: str) -> Path:

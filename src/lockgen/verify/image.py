@@ -244,6 +244,9 @@ def _fetched(runtime: Runtime, reference: str) -> str:
     if not reference.startswith(TRANSPORTS):
         with contextlib.suppress(EvidenceError):
             return _say(runtime, "image", "inspect", "--format={{.Id}}", reference).strip()
+    if reference.startswith("localhost/"):
+        hint = f"`{runtime.name} images` lists those that are; an image of a registry is fetched by itself"
+        raise EvidenceError(Problem(message=f"no image `{reference}` here", hint=hint))
     if runtime.name == "podman":
         return _say(runtime, "pull", "--quiet", reference).split()[-1]
     if reference.startswith("docker-archive:"):
