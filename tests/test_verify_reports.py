@@ -172,3 +172,9 @@ def test_a_falling_line_in_braille_goes_from_the_top_left_to_the_bottom_right() 
     assert braille([1, 1], 2, 1) == ("⣀⣀",)
     assert smoothed([4, 2, 0], span=2) == (4, 3, 1)
     assert thinned([1, 3, 5, 7], 2) == (2, 6)
+
+
+def test_the_page_of_an_image_names_it() -> None:
+    proved = dataclasses.replace(PASSED, image="team/nlp:1 (sha256:1234)")
+    assert '<p class="soft">image <code>team/nlp:1 (sha256:1234)</code></p>' in page(proved)
+    assert ">image <code>" not in page(PASSED)

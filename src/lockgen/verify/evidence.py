@@ -46,6 +46,8 @@ class Evidence:
     platform: str | None
     fingerprint: str | None
     """The lock's."""
+    image: str | None = None
+    """Where an image was proved: its name as it was given, and its id."""
     machine: Mapping[str, Any]
     checks: tuple[CheckResult, ...]
 
@@ -78,6 +80,7 @@ def load(text: str, file: str) -> Evidence:
             variant=found["variant"],
             platform=found["platform"],
             fingerprint=found["fingerprint"],
+            image=found.get("image"),
             machine=MappingProxyType(found["machine"]),
             checks=tuple(_result(one) for one in found["checks"]),
         )

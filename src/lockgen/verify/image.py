@@ -211,7 +211,7 @@ def _inside(plan: dict[str, Any], image: Image) -> tuple[dict[str, Any], list[st
         if bert[key] is not None and os.path.isdir(bert[key]):
             mounts.append(mount(bert[key], f"{INSIDE}/{key}", writable=False))
             bert[key] = f"{INSIDE}/{key}"
-    return {**plan, "bert": bert, "image": image.identity}, mounts
+    return {**plan, "bert": bert, "image": f"{image.reference} ({image.identity})"}, mounts
 
 
 def _prepare(folder: Path, plan: dict[str, Any]) -> None:
