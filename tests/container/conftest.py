@@ -71,9 +71,14 @@ def services_lock(tools: None, space: Path) -> Iterator[Locked]:
 
 
 @pytest.fixture(scope="session")
-def dockerfile_image(lock: Locked, base: str, space: Path) -> str:
+def installer(base: str, space: Path) -> str:
+    """An image with this lockgen in it, for build stages."""
+    return making.installer(base, space / "installer")
+
+
+@pytest.fixture(scope="session")
+def dockerfile_image(lock: Locked, base: str, installer: str, space: Path) -> str:
     """The image that buildah makes of the Dockerfile."""
-    installer = making.installer(base, space / "installer")
     lockgen("dockerfile", lock.folder, "--installer", "lockgen", "-o", space / "dockerfile")
     return build("local-cpu", space / "dockerfile", f"BASE={base}", f"INSTALLER={installer}")
 
