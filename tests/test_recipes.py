@@ -187,7 +187,7 @@ def test_the_launcher_passes_machines_and_processes_to_torchrun(folder: Path, tm
 
 DOCUMENTED = {
     "": {
-        "bf16", "gradient_accumulation_steps", "gradient_clipping", "train_batch_size",
+        "bf16", "gradient_accumulation_steps", "gradient_clipping",
         "train_micro_batch_size_per_gpu", "wall_clock_breakdown", "zero_optimization",
     },
     "bf16": {"enabled"},
