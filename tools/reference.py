@@ -511,7 +511,8 @@ def page(path: Path, *, with_output: bool) -> str:
             )
             lines = [line.rstrip() for line in ESCAPE.sub("", done.stdout.decode()).splitlines()]
             wrong = next(
-                (one for one in ("Traceback", str(ROOT.parent), name) if any(one in line for line in lines)), None
+                (one for one in ("Traceback", str(ROOT), str(CHANNELS), name) if any(one in line for line in lines)),
+                None,
             )
             if wrong:
                 raise SystemExit(f"{path}: `{command}` prints `{wrong}`:\n" + "\n".join(lines))
