@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import zstandard
 from channel_wheels import HERE, head, listed, sha256, write_recipe, write_wheel
+from package_builder import Recipe, write_channel
 
 from lockgen.channel.build import Built, build
 from lockgen.channel.errors import BuildError
@@ -266,6 +267,16 @@ def test_a_channel_is_served_on_this_machine_alone(tmp_path: Path, wheels: Path)
         assert url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(f"{url}/{name}") as answer:
             assert answer.read() == (tmp_path / "channel" / name).read_bytes()
+
+
+def test_a_package_that_was_replaced_is_indexed_anew(tmp_path: Path) -> None:
+    for text in ("old", "new"):
+        built = write_channel(tmp_path, [Recipe(name="tool", files={"share/text": text})])
+        index(tmp_path)
+        found = json.loads((tmp_path / "linux-64" / "repodata.json").read_bytes())["packages.conda"]
+        assert {name: record["sha256"] for name, record in found.items()} == {
+            "tool-1.0-h0_0.conda": built["tool"].sha256
+        }
 
 
 def test_a_broken_package_stops_the_index(tmp_path: Path) -> None:

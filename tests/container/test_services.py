@@ -129,8 +129,24 @@ def test_stopped_it_ends_at_once(services_image: str) -> None:
 def test_the_editor_is_served_where_a_channel_has_it() -> None:
     if "LOCKGEN_TEST_CODE_SERVER" not in os.environ:
         pytest.skip("no channel here has code-server; LOCKGEN_TEST_CODE_SERVER names an image with it")
-    with container(os.environ["LOCKGEN_TEST_CODE_SERVER"], "--env=PASSWORD=secret") as name:
+    options = [
+        "--network=bridge",
+        "--publish=127.0.0.1::8080",
+        "--env=PASSWORD=secret",
+        "--env=CODE_SERVER_BIND=0.0.0.0:8080",
+    ]
+    with container(os.environ["LOCKGEN_TEST_CODE_SERVER"], *options) as name:
         until(lambda: attempt("podman", "exec", name, "/opt/lockgen/health").returncode == 0, 120)
+        address = f"http://127.0.0.1:{port(name, 8080)}"
+        assert logged_in(address, "wrong") == f"{address}/login"
+        assert logged_in(address, "secret") == f"{address}/"
+
+
+def logged_in(address: str, password: str) -> str:
+    """Where code-server leads whoever gives a password."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with opener.open(f"{address}/login", f"password={password}".encode(), timeout=30) as answer:
+        return str(answer.url).partition("?")[0]
 
 
 def test_a_mounted_folder_that_the_user_cannot_write_is_said(services_image: str, tmp_path: Path) -> None:

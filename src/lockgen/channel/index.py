@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +29,28 @@ def index(folder: Path) -> None:
 
     (folder / "noarch").mkdir(exist_ok=True)
     try:
-        asyncio.run(index_fs(folder.resolve(), write_zst=True, write_shards=False))
+        asyncio.run(index_fs(folder.resolve(), write_zst=True, write_shards=False, force=_is_stale(folder)))
     except Exception as error:  # rattler raises what its Rust side says
         raise broken(f"cannot index {folder}", detail=str(error)) from None
+
+
+def _is_stale(folder: Path) -> bool:
+    """Whether a package is not the one that the present index describes under its name: rattler goes by names alone."""
+    for known in folder.glob("*/repodata.json"):
+        try:
+            found = json.loads(known.read_bytes())
+            listed = {**found.get("packages", {}), **found.get("packages.conda", {})}
+            wanted = {known.parent / name: record["sha256"] for name, record in listed.items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return True  # an index that says nothing of its packages is written anew
+        if any(path.is_file() and _sha256(path) != expected for path, expected in wanted.items()):
+            return True
+    return False
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _broken(folder: Path) -> Iterator[Problem]:

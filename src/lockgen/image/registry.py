@@ -156,7 +156,6 @@ def attach(
     Returns:
         Digest of the referrer's manifest.
     """
-
     empty = b"{}"
     blobs = {digest_of(blob): blob for blob in (empty, content)}
     manifest: dict[str, Any] = {
@@ -295,7 +294,6 @@ def _client() -> ModuleType:
 
 def _mountable(where: Reference, base: str | None) -> str | None:
     """The base's repository, where it is another one of the same registry."""
-
     try:
         below = parse_reference(base) if base else None
     except RegistryError:
@@ -305,7 +303,6 @@ def _mountable(where: Reference, base: str | None) -> str | None:
 
 def _of_platform(client: Client, platform: str) -> _Manifest:
     """The manifest of one platform; an index is followed."""
-
     one = _Manifest.of(*client.manifest(client.where.name))
     if is_index(one.media_type):
         entries = [entry for entry in one.value["manifests"] if is_manifest(entry["mediaType"])]
@@ -332,7 +329,6 @@ def _bring(client: Client, layout: Path, blob: Descriptor, progress: Progress) -
 
 def _parts(value: Mapping[str, Any], media_type: str) -> list[object]:
     """What has to be descriptors in a manifest or an index."""
-
     key = "manifests" if is_index(media_type) else "layers"
     several = value.get(key)
     parts = several if isinstance(several, list) else [several]
@@ -364,7 +360,6 @@ def _about(progress: Progress, blob: Descriptor) -> Callable[[int], None]:
 
 
 def _blob(layout: Path, digest: str) -> Path:
-
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise refuse(f"expected a digest as `sha256:…`: {digest}")
     return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
@@ -376,14 +371,12 @@ def _is_there(layout: Path, blob: Descriptor) -> bool:
 
 
 def _present(layout: Path, blob: Descriptor) -> Path:
-
     if not _is_there(layout, blob):
         raise refuse(f"the layout `{layout}` lacks the blob {blob['digest']} or has it in another size")
     return _blob(layout, blob["digest"])
 
 
 def _index(layout: Path) -> dict[str, Any]:
-
     try:
         return parsed((layout / "index.json").read_bytes(), str(layout / "index.json"))
     except OSError as error:
@@ -392,7 +385,6 @@ def _index(layout: Path) -> dict[str, Any]:
 
 def _named(layout: Path, tag: str) -> Descriptor:
     """The entry of a layout that has a name."""
-
     names = {}
     for entry in _index(layout).get("manifests", ()):
         names[entry.get("annotations", {}).get(NAME)] = entry
@@ -405,7 +397,6 @@ def _named(layout: Path, tag: str) -> Descriptor:
 
 def _manifests(layout: Path, descriptor: Descriptor) -> Iterator[_Manifest]:
     """A manifest, or an index after all that it lists."""
-
     one = _Manifest.of(_present(layout, descriptor).read_bytes(), descriptor["mediaType"])
     if one.digest != descriptor["digest"]:
         raise refuse(f"the layout `{layout}` is damaged: {descriptor['digest']} has the digest {one.digest}")
@@ -417,7 +408,6 @@ def _manifests(layout: Path, descriptor: Descriptor) -> Iterator[_Manifest]:
 
 def _referrers(layout: Path, subjects: set[str]) -> tuple[_Manifest, ...]:
     """The documents about some manifests, and those about the documents."""
-
     entries = [entry for entry in _index(layout)["manifests"] if is_manifest(entry["mediaType"])]
     those = [one for entry in entries for one in _manifests(layout, entry) if one.value.get("subject")]
     found: list[_Manifest] = []
